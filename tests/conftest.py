@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # Processes may take minutes to start where the machine is busy.
         if item.get_closest_marker("processes") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(900))
-    items.sort(key=lambda item: not any(part in item.nodeid for part in LONGEST))
+    items.sort(key=lambda item: not any(name in item.nodeid for name in LONGEST))
     if _archive_is_here():
         return
     for item in items:

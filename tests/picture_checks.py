@@ -71,14 +71,14 @@ def assert_legible(figure: Any) -> None:
         inside = (box.min >= 0).all() and (box.max <= figure.bbox.size).all()
         assert inside, f"{text.get_text()!r} is cut off: {box} in {figure.bbox.size}"
     upright = [(text, box) for text, box in written if text.get_rotation() % 90 == 0]
-    for (text, box), (other, beside) in itertools.combinations(upright, 2):
-        assert not box.overlaps(beside), f"{text.get_text()!r} runs into {other.get_text()!r}"
-    for one, other in itertools.combinations(panels(figure), 2):
-        places = [ax.get_subplotspec() for ax in (one, other)]
+    for (text, box), (neighbour, beside) in itertools.combinations(upright, 2):
+        assert not box.overlaps(beside), f"{text.get_text()!r} runs into {neighbour.get_text()!r}"
+    for one, neighbour in itertools.combinations(panels(figure), 2):
+        places = [ax.get_subplotspec() for ax in (one, neighbour)]
         if None in places or places[0].get_gridspec() is not places[1].get_gridspec():
             continue
-        rows = [place.rowspan for place in places]
-        first, second = (ax.get_window_extent() for ax in (one, other))
+        rows = [spec.rowspan for spec in places]
+        first, second = (ax.get_window_extent() for ax in (one, neighbour))
         if rows[0].stop == rows[1].stop:
             assert abs(first.y0 - second.y0) < 1, "panels of a row begin at different heights"
         if rows[0].start == rows[1].start:
@@ -88,8 +88,8 @@ def assert_legible(figure: Any) -> None:
 def _texts(figure: Any) -> Iterator[Any]:
     """Yield what is written: titles, labels, ticks within the panels, legends, and words."""
     legends = list(figure.legends)
-    for part in (figure, *figure.subfigs):
-        yield from _visible(part.texts)
+    for canvas in (figure, *figure.subfigs):
+        yield from _visible(canvas.texts)
     for ax in figure.axes:
         if not ax.get_visible():
             continue

@@ -20,12 +20,12 @@ def settings() -> dict[str, Any]:
     loggers = [logging.root, *map(logging.getLogger, ("torch", "onnxscript", "tsformer"))]
     return {
         "logging": logging.root.manager.disable,
-        "loggers": [(each.level, each.disabled, each.propagate, each.handlers) for each in loggers],
+        "loggers": [(log.level, log.disabled, log.propagate, log.handlers) for log in loggers],
         "warnings": (list(warnings.filters), warnings.showwarning),
         "environment": dict(os.environ),
         "folder": os.getcwd(),
         "locale": locale.setlocale(locale.LC_ALL),
-        "signals": [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)],
+        "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
         "hooks": (sys.excepthook, sys.displayhook, sys.getswitchinterval(), sys.stdout, sys.stderr),
         "recursion": sys.getrecursionlimit(),
         "decimals": repr(getcontext()),
@@ -41,8 +41,8 @@ def settings() -> dict[str, Any]:
         "autocast": torch.is_autocast_enabled("cpu"),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "products": [
-            each.fp32_precision.replace("none", "ieee")
-            for each in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul)
+            owner.fp32_precision.replace("none", "ieee")
+            for owner in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.cuda.matmul)
         ],
         "kernels": [
             getattr(backends.cuda, f"{name}_sdp_enabled")()

@@ -81,24 +81,24 @@ WEIGHTS = RNG.uniform(0.5, 2.0, size=16)
 
 def answers(estimator: Any, series: Any = X, **times: Any) -> dict[str, Any]:
     """Return the results of all methods that read series."""
-    found = {
+    results = {
         method: getattr(estimator, method)(series, **times)
         for method in METHODS
         if hasattr(estimator, method)
     }
     if hasattr(estimator, "predict_proba_parts"):
-        found |= estimator.predict_proba_parts(series, **times)
-    return found
+        results |= estimator.predict_proba_parts(series, **times)
+    return results
 
 
-def assert_same(found: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
-    assert found.keys() == expected.keys()
+def assert_same(results: dict[str, Any], expected: dict[str, Any], **tolerance: float) -> None:
+    assert results.keys() == expected.keys()
     for method, value in expected.items():
-        assert found[method].dtype == value.dtype
+        assert results[method].dtype == value.dtype
         if method == "predict" and value.dtype.kind != "f":
             continue  # follows from the probabilities, unless these are equal
         np.testing.assert_allclose(
-            found[method], value, **{"rtol": 0, "atol": 0} | tolerance, err_msg=method
+            results[method], value, **{"rtol": 0, "atol": 0} | tolerance, err_msg=method
         )
 
 

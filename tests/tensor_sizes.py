@@ -15,7 +15,7 @@ class Sizes(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         out = function(*args, **(kwargs or {}))
-        for each in out if isinstance(out, tuple) else (out,):
-            if isinstance(each, torch.Tensor):
-                self.largest = max(self.largest, each.numel())
+        for tensor in out if isinstance(out, tuple) else (out,):
+            if isinstance(tensor, torch.Tensor):
+                self.largest = max(self.largest, tensor.numel())
         return out

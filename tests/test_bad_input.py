@@ -35,9 +35,9 @@ def series(draw: Any, n: int, n_channels: int, wild: bool) -> list[np.ndarray]:
     lengths = [longest if equal else draw(st.integers(1, longest)) for _ in range(n)]
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     X = [rng.normal(size=(n_channels, length)) for length in lengths]
-    part = draw(st.sampled_from([0.0, 0.0, 0.1, 0.6, 1.0]))
+    share = draw(st.sampled_from([0.0, 0.0, 0.1, 0.6, 1.0]))
     for x in X:
-        x[rng.random(x.shape) < part] = np.nan
+        x[rng.random(x.shape) < share] = np.nan
     for _ in range(draw(st.integers(0, 4)) if wild else 0):
         x = X[draw(st.integers(0, n - 1))]
         channel, step = draw(st.integers(0, n_channels - 1)), draw(st.integers(0, x.shape[1] - 1))
@@ -71,9 +71,9 @@ def spoilt(draw: Any, X: Any) -> Any:
     if draw(st.booleans()):
         with np.errstate(invalid="ignore", over="ignore"):
             return np.nan_to_num(array, posinf=9, neginf=-9).astype(draw(st.sampled_from(DTYPES)))
-    strange = [[], np.zeros((0, 1, 3)), array[:, :0], array[..., :0], array[0, 0], array[None]]
-    strange += [np.array(3.0), "text", 7, {}, [*X[:-1], np.concatenate([X[-1], X[-1]])]]
-    return draw(st.sampled_from([*strange, [object()], [None] * len(X), None, list("ab")]))
+    unusual = [[], np.zeros((0, 1, 3)), array[:, :0], array[..., :0], array[0, 0], array[None]]
+    unusual += [np.array(3.0), "text", 7, {}, [*X[:-1], np.concatenate([X[-1], X[-1]])]]
+    return draw(st.sampled_from([*unusual, [object()], [None] * len(X), None, list("ab")]))
 
 
 PARAMETERS = {
@@ -113,9 +113,9 @@ def check(draw: Any) -> str:
         times += [pd.date_range("2024", periods=steps), np.arange(steps)[::-1]]
         arguments["times"] = draw(st.sampled_from(times))
     channels = n_channels if tame else draw(st.sampled_from([n_channels, 2]))
-    other = draw(series(draw(st.integers(1, 4)), channels, wild=not tame))
-    asked = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](other)
-    before = [copy.deepcopy(each) for each in (container, asked, y, arguments)]
+    later = draw(series(draw(st.integers(1, 4)), channels, wild=not tame))
+    later_X = CONTAINERS[draw(st.sampled_from(sorted(CONTAINERS)))](later)
+    before = [copy.deepcopy(argument) for argument in (container, later_X, y, arguments)]
     clf = TSTransformerClassifier(
         **parameters, n_heads=1, max_epochs=1, random_state=0, d_ff=8, device="cpu"
     )
@@ -129,7 +129,7 @@ def check(draw: Any) -> str:
             assert_meant(error)
             outcome = "refused by fit"
         else:
-            for given_X, times in ((container, arguments), (asked, {})):
+            for given_X, times in ((container, arguments), (later_X, {})):
                 try:
                     proba = clf.predict_proba(given_X, **times)
                 except (ValueError, TypeError) as error:
@@ -139,7 +139,7 @@ def check(draw: Any) -> str:
                 assert np.isfinite(proba).all()
                 np.testing.assert_allclose(proba.sum(axis=1), 1.0, atol=1e-9)
                 assert set(clf.predict(given_X, **times)) <= set(y)
-    for was, now in zip(before, (container, asked, y, arguments), strict=True):
+    for was, now in zip(before, (container, later_X, y, arguments), strict=True):
         assert pickle.dumps(was) == pickle.dumps(now) or repr(was) == repr(now)
     return outcome
 
@@ -156,15 +156,15 @@ def assert_meant(error: Exception) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("n_examples", exhaustive_except([100, 2000], [100]))
 def test_works_or_says_why(n_examples: int) -> None:
-    found: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     options = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 
     @settings(max_examples=n_examples, derandomize=True, **options)
     @given(st.data())
     def run(data: Any) -> None:
-        found[check(data.draw)] += 1
+        outcomes[check(data.draw)] += 1
 
     run()
     # If everything were refused, or nothing, this would show little.
     for outcome in ("answered", "refused by predict", "refused by fit"):
-        assert found[outcome] > n_examples / 10, found
+        assert outcomes[outcome] > n_examples / 10, outcomes

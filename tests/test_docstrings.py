@@ -53,27 +53,27 @@ def documented(described: type) -> dict[str, str | None]:
     """Return the defaults that the section on parameters states, None where it states none."""
     text = inspect.getdoc(described) or ""  # Python 3.13 has docstrings without their indent
     section = re.split(r"^[A-Z]\w+\n-+$", text.partition("Parameters\n")[2], flags=re.M)[0]
-    found: dict[str, str | None] = {}
+    defaults: dict[str, str | None] = {}
     for names, rest in re.findall(r"^(\w+(?:, \w+)*) : (.*)$", section, flags=re.M):
         default = rest.partition("default=")[2]
         values = default.split(", ") if default else []
         for i, name in enumerate(names.split(", ")):
-            found[name] = values[i] if values else None
-    return found
+            defaults[name] = values[i] if values else None
+    return defaults
 
 
 @pytest.mark.parametrize("described", [*IN_FULL, *BY_REFERENCE, *BY_NAME])
 def test_every_parameter_is_documented_with_its_default(described: type) -> None:
     """Or said to be that of the classifier."""
-    found, signature = documented(described), inspect.signature(described).parameters
-    for name, said in found.items():
+    stated, signature = documented(described), inspect.signature(described).parameters
+    for name, text in stated.items():
         default = signature[name].default
-        if said is None:  # "optional" is numpydoc's word for a default of None
+        if text is None:  # "optional" is numpydoc's word for a default of None
             assert default in (None, inspect.Parameter.empty), name
         else:
-            assert said.strip('"') == str(default), name
+            assert text.strip('"') == str(default), name
     if described not in BY_REFERENCE:
-        assert list(found) == list(signature)
+        assert list(stated) == list(signature)
         return
     assert "**parameters\n    As in `TSTransformerClassifier`" in inspect.getdoc(described)
-    assert signature.keys() - found <= inspect.signature(TSTransformerClassifier).parameters.keys()
+    assert signature.keys() - stated <= inspect.signature(TSTransformerClassifier).parameters.keys()

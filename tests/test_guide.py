@@ -81,13 +81,13 @@ def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys, empty_store)
     monkeypatch.setenv("MPLBACKEND", "agg")
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
         monkeypatch.delenv(name, raising=False)
-    own = re.findall(r'PositionalEncoding, name="(\w+)"', code)
+    encodings = re.findall(r'PositionalEncoding, name="(\w+)"', code)
     try:
         with nullcontext() if in_full else short_fits():
             runpy.run_path("program.py")
     finally:
         tsformer.autolog(disable=True)
-        for name in own:
+        for name in encodings:
             from tsformer.encodings import unregister
 
             unregister(name)
@@ -95,7 +95,7 @@ def test_program_runs(code, in_full, tmp_path, monkeypatch, capsys, empty_store)
     assert ("print(" not in code) or printed
     # Far above chance, 0.25 and 0.5 here: the program learns something.
     assert not in_full or all(
-        float(found) > 0.8 for found in re.findall(r"^accuracy ([\d.]+)", printed, re.M)
+        float(accuracy) > 0.8 for accuracy in re.findall(r"^accuracy ([\d.]+)", printed, re.M)
     )
 
 
@@ -104,7 +104,7 @@ def test_the_first_program_is_that_of_the_readme():
         re.findall(r"```python\n(.*?)```", text, re.DOTALL)
         for text in (PAGES["get_started.md"], OF_GITHUB["../README.md"])
     ]
-    first, of_readme = ([re.sub(r"  #.*", "", code) for code in found] for found in programs)
+    first, of_readme = ([re.sub(r"  #.*", "", code) for code in codes] for codes in programs)
     assert first == of_readme
     assert len(first) == 1
 
@@ -127,12 +127,12 @@ def test_links_lead_to_files_and_places(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
         if ":" in target:
             continue
-        name, _, place = target.partition("#")
+        name, _, anchor = target.partition("#")
         path = ((DOCS / page).parent / name).resolve() if name else DOCS / page
         assert path.exists(), f"{target} on {page} leads nowhere"
-        if place:
+        if anchor:
             headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-            assert place in {slug(heading) for heading in headings}, f"{target} leads nowhere"
+            assert anchor in {slug(heading) for heading in headings}, f"{target} leads nowhere"
 
 
 def slug(heading: str) -> str:
@@ -147,19 +147,19 @@ MAP = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", LISTED, re.MULTILINE))
 
 def test_every_path_on_the_map_exists():
     assert len(MAP) > 12
-    for where, what in MAP.items():
+    for where, description in MAP.items():
         assert (ROOT / where).exists(), f"the map names {where}"
-        for name in re.findall(r"`([\w./-]+(?:/|\.py|\.md|\.csv))`", what):
+        for name in re.findall(r"`([\w./-]+(?:/|\.py|\.md|\.csv))`", description):
             there = (ROOT / where / name).exists() or (ROOT / name).exists()
             assert there, f"the map names {name} at {where}"
 
 
 def test_the_map_lists_every_part_of_the_package():
-    for part in (ROOT / "tsformer").iterdir():
-        if part.name[0] not in "_." and (part.is_dir() or part.suffix == ".py"):
-            name = f"tsformer/{part.name}{'/' if part.is_dir() else ''}"
+    for path in (ROOT / "tsformer").iterdir():
+        if path.name[0] not in "_." and (path.is_dir() or path.suffix == ".py"):
+            name = f"tsformer/{path.name}{'/' if path.is_dir() else ''}"
             assert name in MAP, f"the map lacks {name}"
-            for file in part.glob("*/__init__.py"):
+            for file in path.glob("*/__init__.py"):
                 assert f"`{file.parent.name}/`" in MAP[name], f"the map lacks {file.parent}"
 
 

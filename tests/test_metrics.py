@@ -40,10 +40,10 @@ def test_columns_are_those_of_labels_that_do_not_occur_too():
 @pytest.mark.parametrize(
     ("y", "proba", "options", "message"),
     [
-        ([0, 1], [[0.5, 0.5]], {}, "a row for each of the n=2"),
-        ([0, 1], [[0.5, 0.9], [0.5, 0.5]], {}, "must be probabilities"),
-        ([0, 1], [[0.5, 0.5]] * 2, {"labels": [1, 2]}, "label 0, which is not among"),
-        ([], np.empty((0, 0)), {}, "n=0 > 0 series"),
+        ([0, 1], [[0.5, 0.5]], {}, "shape"),
+        ([0, 1], [[0.5, 0.9], [0.5, 0.5]], {}, "probabilities"),
+        ([0, 1], [[0.5, 0.5]] * 2, {"labels": [1, 2]}, "label 0"),
+        ([], np.empty((0, 0)), {}, "shape"),
     ],
 )
 def test_what_is_no_table_of_probabilities_is_refused(y, proba, options, message):

@@ -87,10 +87,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist):
 def test_the_source_distribution_is_whole(dist):
     (path,) = dist.glob("*.tar.gz")
     with tarfile.open(path) as archive:
-        files = {each.name.partition("/")[2] for each in archive.getmembers() if each.isfile()}
+        members = [member for member in archive.getmembers() if member.isfile()]
+    files = {member.name.partition("/")[2] for member in members}
     files = {name for name in files if ".egg-info/" not in name}
-    others = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "MANIFEST.in"}
-    assert files == PACKAGE | others | {"PKG-INFO", "pyproject.toml", "setup.cfg"}
+    documents = {"LICENSE", "README.md", "CHANGELOG.md", "CITATION.cff", "MANIFEST.in"}
+    assert files == PACKAGE | documents | {"PKG-INFO", "pyproject.toml", "setup.cfg"}
 
 
 def test_the_wheel_runs_the_first_example_without_the_checkout(installed, tmp_path):

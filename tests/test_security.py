@@ -39,7 +39,7 @@ def test_each_promise_has_tests(promise: str) -> None:
     assert tests
     for file, name in tests:
         functions = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
-        assert name in {getattr(each, "name", "") for each in functions}, f"{file} has no {name}"
+        assert name in {getattr(node, "name", "") for node in functions}, f"{file} has no {name}"
 
 
 def test_there_are_promises() -> None:
@@ -73,7 +73,7 @@ def test_resuming_runs_no_code(tmp_path: Path) -> None:
     checked.fit(X, Y)
     (file,) = folder.glob("training-*.pt")
     torch.save({"model": Evil(ran)}, file)
-    with pytest.raises(ValueError, match=rf"checkpoint .*{file.name} cannot be read"):
+    with pytest.raises(ValueError, match="cannot be read"):
         checked.fit(X, Y)
     assert not ran.exists()
     torch.load(file, weights_only=False)

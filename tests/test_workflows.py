@@ -25,13 +25,14 @@ def test_commands_exist_and_actions_are_pinned(job):
     steps = job.get("steps", [])
     for step in [step for step in steps if "run" in step]:
         for target in MATRIX["target"]:
-            program, what, *options = step["run"].replace("${{ matrix.target }}", target).split()
+            command = step["run"].replace("${{ matrix.target }}", target)
+            program, argument, *options = command.split()
             if program == "make":
-                assert what in " ".join(TARGETS).split()
+                assert argument in " ".join(TARGETS).split()
                 assert options == ["PYTHON=python"]  # that of setup-python, not the system's
             else:
                 assert program == "python"
-                assert (ROOT / what).is_file()
+                assert (ROOT / argument).is_file()
                 assert "${{" not in " ".join(options)  # what others write is no argument
     used = [step["uses"] for step in steps if "uses" in step]
     assert used or (ROOT / job["uses"]).is_file()

@@ -52,5 +52,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    own = (name for name in globals() if name.startswith("__"))
-    return sorted({*own, *__all__, *_SUBPACKAGES})
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*dunders, *__all__, *_SUBPACKAGES})

@@ -44,7 +44,7 @@ def unknown(kind: str, name: object, choices: Iterable[object]) -> str:
     if len(choices) > 60:
         return f"{message} ({len(choices)} are known)"
     if not choices:
-        return f"{message}: there are none to choose from"
+        return f"{message}: it has none"
     listing = ", ".join(map(repr, choices))
     return f"{message}{' Choose' if near else '; choose'} from: {listing}"
 
@@ -124,12 +124,12 @@ def with_parameters(cls: AnyClass) -> AnyClass:
     init: Any = cls.__init__
     signature = inspect.signature(init)
     plain = list(signature.parameters.values())
-    for i, each in enumerate(plain):
-        if hasattr(each.annotation, "__metadata__"):
-            plain[i] = each.replace(annotation=each.annotation.__origin__)
+    for i, parameter in enumerate(plain):
+        if hasattr(parameter.annotation, "__metadata__"):
+            plain[i] = parameter.replace(annotation=parameter.annotation.__origin__)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        check_arguments(type(self).__name__, __init__, args, kwargs)
+        check_arguments(type(self).__name__, __init__, kwargs)
         init(self, *args, **kwargs)
 
     __init__.__qualname__ = init.__qualname__
@@ -138,20 +138,11 @@ def with_parameters(cls: AnyClass) -> AnyClass:
     return cls
 
 
-def check_arguments(
-    kind: str, init: Callable[..., None], args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> None:
+def check_arguments(kind: str, init: Callable[..., None], kwargs: Mapping[str, Any]) -> None:
     """Raise TypeError for unknown arguments of a constructor, with the nearest match."""
-    parameters = list(inspect.signature(init).parameters.values())[1:]  # without self
-    names = [each.name for each in parameters]
-    unnamed = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+    names = list(inspect.signature(init).parameters)[1:]  # without self
     for name in sorted(kwargs.keys() - set(names)):
         raise TypeError(unknown(f"parameter of {kind}", name, names))
-    if len(args) > len(unnamed):
-        raise TypeError(
-            f"{kind} takes only {', '.join(unnamed)} without a name, but got {len(args)} values; "
-            f"name the others, as in {kind}({names[len(unnamed)]}=...)"
-        )
 
 
 def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
@@ -159,12 +150,12 @@ def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
     known = estimator.get_params(deep=False)
     for key in params:
         name, _, option = key.partition("__")
-        part = params.get(name, known.get(name))
+        value = params.get(name, known.get(name))
         if name not in known:
             problem = unknown(f"parameter of {type(estimator).__name__}", name, known)
-        elif option and not hasattr(part, "set_params"):
-            problem = f"{name}={part!r} has no parameters; its options are set by {name}_params="
-        elif option and hasattr(part, "models_"):
+        elif option and not hasattr(value, "set_params"):
+            problem = f"{name}={value!r} has no parameters; its options are set by {name}_params="
+        elif option and hasattr(value, "models_"):
             problem = (
                 f"{name} is fitted, and the change would not affect its weights; pass {name}="
                 "sklearn.base.clone(encoder), which is fitted in each fit"
@@ -174,11 +165,13 @@ def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
         raise ValueError(f"Invalid parameter {key!r}: {problem}")
 
 
-def check_fields_of(estimator: Any) -> None:
-    """Raise TypeError or ValueError for the first parameter with an invalid value."""
-    for each in fields(estimator):
-        for check in get_args(each.type)[1:] if hasattr(each.type, "__metadata__") else ():
-            check(each.name, getattr(estimator, each.name))
+def check_fields_of(owner: Any) -> None:
+    """Raise TypeError or ValueError for the first field with an invalid value."""
+    label = getattr(owner, "label", "")
+    for parameter in fields(owner):
+        for check in getattr(parameter.type, "__metadata__", ()):
+            name = f"{parameter.name} of {label}" if label else parameter.name
+            check(name, getattr(owner, parameter.name))
 
 
 Finite = Annotated[float, real(-inf)]
@@ -201,7 +194,7 @@ def read_fields(described: Any, of: str = "", /, **types: Any) -> dict[str, Any]
 
 def read_dataclass(cls: type[_Object], described: Any, of: str) -> _Object:
     """Make a dataclass of the fields of an untrusted object of JSON."""
-    types = {each.name: each.type for each in fields(cls)}  # type: ignore[arg-type]
+    types = {f.name: f.type for f in fields(cls)}  # type: ignore[arg-type]
     return cls(**read_fields(described, of, **types))
 
 
@@ -215,14 +208,14 @@ def check_type(name: str, value: Any, kind: Any) -> None:
     arms = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     arm = next((arm for arm in arms if _is_of(value, arm)), None)
     if arm is None:
-        kinds = (getattr(each, "__origin__", each) for each in arms)  # float of Annotated
-        names = " or ".join(getattr(each, "__name__", str(each)) for each in kinds)
+        plain = (getattr(arm, "__origin__", arm) for arm in arms)  # float of Annotated
+        names = " or ".join(getattr(arm, "__name__", str(arm)) for arm in plain)
         raise ValueError(f"{name} must be {names}; got {shortened(value)}")
     if arm is not kind:
         check_type(name, value, arm)
     elif types := get_args(kind):
-        for each in value.values() if isinstance(value, dict) else value:
-            check_type(name, each, types[isinstance(value, dict)])
+        for entry in value.values() if isinstance(value, dict) else value:
+            check_type(name, entry, types[isinstance(value, dict)])
 
 
 def _is_of(value: Any, kind: Any) -> bool:

@@ -12,9 +12,9 @@ def resolve_device(device: str | torch.device) -> torch.device:
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
-        if found.type == "meta":
+        resolved = torch.device(device)
+        torch.empty(0, device=resolved)
+        if resolved.type == "meta":
             raise RuntimeError("tensors on it have no values")
     # torch raises any of these errors for a missing device
     except (RuntimeError, AssertionError, TypeError) as error:
@@ -22,4 +22,4 @@ def resolve_device(device: str | torch.device) -> torch.device:
             f"device {shortened(device)} cannot be used here: {str(error).splitlines()[0][:100]}; "
             "choose 'auto', 'cpu', or a GPU that PyTorch sees"
         ) from error
-    return found
+    return resolved

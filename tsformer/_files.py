@@ -50,7 +50,7 @@ def check_output(path: Path, inputs: Iterable[Path] = (), *, replaces: bool = Fa
     reasons = []
     for source in (source for source in inputs if source.exists()):
         within = around if source.is_dir() and not replaces else around[:1]
-        if any(each.exists() and each.samefile(source) for each in within):
+        if any(target.exists() and target.samefile(source) for target in within):
             reasons.append(f"{source} is read")
     for folder in around[1:] if replaces else around:
         kinds = [kind for name, kind in _OWN_FOLDERS.items() if (folder / name).is_file()]
@@ -74,7 +74,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
-#: Texts that spreadsheets take for formulas; a number is none.
+#: Texts that spreadsheets run as formulas, and not numbers.
 _FORMULA = re.compile(r"(?![-+]?\d*\.?\d+([eE][-+]?\d+)?$)[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
 
 

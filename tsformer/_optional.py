@@ -25,6 +25,6 @@ def install_command(extra: str) -> str:
     package = "tsformer"
     try:
         distribution(package)
-    except PackageNotFoundError:  # on no package index: a copy goes by its folder
+    except PackageNotFoundError:  # not installed, and on no package index: name the folder
         package = str(Path(__file__).parents[1])
     return f'pip install "{package}[{extra}]"'

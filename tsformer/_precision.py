@@ -38,8 +38,9 @@ def resolve_precision(precision: str, device: torch.device, n_values: int = 0) -
 
 _backends: Any = torch.backends
 _cuda = _backends.cuda
-#: Getter, setter and plain values of process-wide settings; the first plain value replaces others.
-_SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]], ...] = (
+#: Getter, setter and plain values of a process-wide setting; the first plain value replaces others.
+_Setting = tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]]
+_SETTINGS: tuple[_Setting, ...] = (
     (torch.get_default_dtype, torch.set_default_dtype, (torch.float32,)),
     *(
         (partial(getattr, owner, name), partial(setattr, owner, name), plain)
@@ -56,9 +57,9 @@ _SETTINGS: tuple[tuple[Callable[[], Any], Callable[[Any], None], tuple[Any, ...]
     ),
 )
 _LOCK = threading.Lock()
-#: Open blocks of all threads, and the program's values of the settings by their place.
+#: Open blocks of all threads, and the replaced settings with the program's values.
 _BLOCKS: list[object] = []
-_REPLACED: dict[int, Any] = {}
+_REPLACED: list[tuple[_Setting, Any]] = []
 _AUTOCAST = ("cpu", "cuda", "mps", "xpu")
 
 
@@ -67,9 +68,10 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
     """Compute with torch's default settings inside the block, and `n_threads` as in `threads`."""
     with _LOCK:
         _BLOCKS.append(n_threads)
-        for place, (get, set_value, plain) in enumerate(_SETTINGS):
+        for setting in _SETTINGS:
+            get, set_value, plain = setting
             if (value := get()) not in plain:
-                _REPLACED[place] = value
+                _REPLACED.append((setting, value))
                 set_value(plain[0])
     try:
         with threads(n_threads), ExitStack() as stack:
@@ -86,8 +88,7 @@ def plain_torch(n_threads: object = None) -> Iterator[None]:
         with _LOCK:
             _BLOCKS.pop()
             while _REPLACED and not _BLOCKS:
-                place, value = _REPLACED.popitem()
-                get, set_value, plain = _SETTINGS[place]
+                (get, set_value, plain), value = _REPLACED.pop()
                 if get() in plain:  # else set in the block
                     set_value(value)
 

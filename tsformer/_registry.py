@@ -3,10 +3,9 @@
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
 from typing import Any, ClassVar, Generic, TypeVar
 
-from tsformer._checks import check_known, check_number, unknown
+from tsformer._checks import check_fields_of, check_known, unknown
 
 Base = TypeVar("Base")
 Made = TypeVar("Made")
@@ -59,13 +58,13 @@ class Registry(Generic[Base]):
     def find(self, name: str) -> type[Base]:
         """Return the class of a name, or of the path ``"module.Class"`` of an imported module."""
         home = name.rpartition(".")[0] if isinstance(name, str) else ""
-        own: dict[str, type[Base]] = {
+        imported: dict[str, type[Base]] = {
             f"{home}.{key}": cls
             for key, cls in getattr(sys.modules.get(home), "__dict__", {}).items()
             if isinstance(cls, type) and getattr(cls, "registry", None) is self
             if "registry" not in vars(cls)  # as in the base class
         }
-        check_known(self.kind, name, known := self._classes | own)
+        check_known(self.kind, name, known := self._classes | imported)
         return known[name]
 
     def available(self) -> list[dict[str, Any]]:
@@ -85,8 +84,8 @@ class Registry(Generic[Base]):
         ]
 
 
-class Named:
-    """Base of registered classes; the class signature is the configuration."""
+class Registered:
+    """Base of classes that subclassing with a name registers."""
 
     name: ClassVar[str] = ""
     #: The registered name, else the name of the class.
@@ -96,13 +95,15 @@ class Named:
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.name = name or ""  # a name belongs to one class, so subclasses do not inherit it
-        cls.label = name or cls.__qualname__
+        cls.label = name or cls.__name__
         if name is not None:
             cls.registry.register(name, cls, replace=replace)
 
-    def _check_option(self, option: str, low: float, high: float = inf, **rules: Any) -> None:
-        """Raise ValueError unless an option is a number in range; `rules` as of `check_number`."""
-        check_number(f"{option} of {self.label}", getattr(self, option), low, high, **rules)
+
+class Named(Registered):
+    """Base of registered classes whose attributes are their options."""
+
+    __post_init__ = check_fields_of  # called by dataclasses
 
     def saved(self) -> tuple[str, dict[str, Any]]:
         """Return the registered name and the options."""
@@ -114,8 +115,8 @@ class Named:
             )
         return self.name, dict(vars(self))
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
+    def __eq__(self, value: object) -> bool:
+        return type(self) is type(value) and vars(self) == vars(value)
 
     def __hash__(self) -> int:
         return hash(repr(self))
@@ -154,12 +155,12 @@ def parts_of(
             f"got {spec!r} of type {type(spec).__name__}"
         )
     shares: list[dict[str, Any]] = [{} for _ in names]
-    options = [list(params) for _ in names]  # a factory may take any
+    accepted = [list(params) for _ in names]  # a factory may take any
     for i, factory in enumerate(factories):
         if isinstance(factory, type) and issubclass(factory, base):
-            options[i] = [o for o in inspect.signature(factory).parameters if o not in sizes]
+            accepted[i] = [o for o in inspect.signature(factory).parameters if o not in sizes]
     for key, value in params.items():
-        owners = [i for i, own in enumerate(options) if key in own]
+        owners = [i for i, options in enumerate(accepted) if key in options]
         if len(names) == 1:
             shares[0][key] = value
         elif key in names and isinstance(value, Mapping):
@@ -173,11 +174,11 @@ def parts_of(
                 f"{{{several[0]!r}: {{{key!r}: {value!r}}}}}"
             )
         else:
-            choices = sorted({option for own in options for option in own})
+            choices = sorted({option for options in accepted for option in options})
             raise ValueError(unknown(f"option of {'+'.join(names)}", key, choices))
-    for factory, own, share in zip(factories, options, shares, strict=True):
-        label = getattr(factory, "name", "") or getattr(factory, "__name__", "")
-        check_options(label, own, share)
+    for factory, options, share in zip(factories, accepted, shares, strict=True):
+        label = getattr(factory, "label", "") or getattr(factory, "__name__", "")
+        check_options(label, options, share)
     return list(zip(factories, shares, strict=True))
 
 
@@ -196,7 +197,7 @@ def build(base: type[Made], spec: Any, params: Mapping[str, Any], **sums: str) -
         raise TypeError(f"{spec!r} is an instance, which takes no options; got {dict(params)}")
     if isinstance(spec, base):
         return [spec]
-    return [make(base, factory, **own) for factory, own in parts_of(base, spec, params, **sums)]
+    return [make(base, cls, **options) for cls, options in parts_of(base, spec, params, **sums)]
 
 
 def part_names(spec: str) -> list[str]:
@@ -211,5 +212,4 @@ def part_names(spec: str) -> list[str]:
 def check_options(label: str, options: Sequence[str], params: Mapping[str, Any]) -> None:
     """Raise ValueError if a key of `params` is not an option of `label`."""
     for key in params:
-        if key not in options:
-            raise ValueError(unknown(f"option of {label}", key, options))
+        check_known(f"option of {label}", key, options)

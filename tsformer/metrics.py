@@ -19,7 +19,7 @@ def reliability(
 ) -> pd.DataFrame:
     """Compare confidence, the largest probability, with accuracy in bins of confidence.
 
-    The bins are intervals of equal width from 0 to 1, closed on the right; empty ones are left out.
+    The bins are intervals of equal width from 0 to 1, closed on the right. Empty bins have no row.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def reliability(
         )
     if not (np.all(proba >= 0) and np.allclose(proba.sum(axis=1), 1, atol=1e-3)):
         raise ValueError("the rows of y_proba must be probabilities: >= 0, with the sum 1")
-    if others := set(truth.tolist()) - set(known.tolist()):
-        raise ValueError(f"y_true has the label {min(others)!r}, which is not among labels=")
+    if missing := set(truth.tolist()) - set(known.tolist()):
+        raise ValueError(f"y_true has the label {min(missing)!r}, which is not among labels=")
     check_number("n_bins", n_bins, 1, whole=True)
     confidence = proba.max(axis=1)
     right = known[proba.argmax(axis=1)] == truth

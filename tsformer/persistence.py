@@ -43,8 +43,8 @@ def write_folder(
 
     folder = _destination(path)
     # safetensors rejects tensors that share a storage.
-    own = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
-    weights = serialised({name: tensor.contiguous() for name, tensor in own.items()})
+    copies = {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+    weights = serialised({name: tensor.contiguous() for name, tensor in copies.items()})
     versions = {"format": FORMAT, "tsformer": __version__, "torch": torch.__version__}
     state = {**versions, **state, "weights_sha256": hashlib.sha256(weights).hexdigest()}
     text = json.dumps(state, indent=2, default=_plain)  # before anything is written
@@ -68,16 +68,16 @@ def write_folder(
 def removed_on_failure(path: str | os.PathLike[str]) -> Iterator[None]:
     """Raise the errors of `write_folder` before a long fit; remove new folders if it fails."""
     folder = _destination(path)
-    created = [each for each in (folder, *folder.parents) if not each.exists()]
+    created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(_SPACE))
         yield
     except BaseException:
-        for each in created:
+        for new in created:
             with suppress(OSError):  # it holds something by now, or was never created
-                each.rmdir()
+                new.rmdir()
         raise
 
 

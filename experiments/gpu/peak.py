@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tsformer.encodings import EncodingStack
-from tsformer.model.transformer import TransformerBlock
+from tsformer.model.transformer import EncoderConfig, TransformerBlock
 
 D, L, B, HEADS = 512, 512, 256, 8
 HIDDEN = 2 * D
@@ -60,7 +60,8 @@ def reached(
 ) -> dict[str, float]:
     """Return the operations per second of attention and the feed-forward network in training."""
     hidden = 2 * d
-    block = TransformerBlock(d, heads, hidden, 0.1, norm_first=True).to(device).train()
+    config = EncoderConfig(d_model=d, n_heads=heads, d_ff=hidden)
+    block = TransformerBlock(config).to(device).train()
     encoding = EncodingStack("none", n_layers=1, d_model=d, n_heads=heads, max_len=length)
     hooks = next(iter(encoding.to(device).one_pass()))
     x = torch.randn(batch, length, d, device=device, requires_grad=True)

@@ -55,10 +55,10 @@ def read_slowly(times: list[float], values: list[Tensor], t: float, *, symbolic:
     for before, after in pairwise(range(len(times))):
         start, end = times[before], times[after]
         if start <= t < end:
-            part = (t - start) / (end - start)
+            share = (t - start) / (end - start)
             if symbolic:
-                return values[before] if part < 0.5 else values[after]
-            return (1 - part) * values[before] + part * values[after]
+                return values[before] if share < 0.5 else values[after]
+            return (1 - share) * values[before] + share * values[after]
     return values[-1]
 
 

@@ -17,13 +17,13 @@ SUMS = ["warp+jitter", "slice+cutmix"]
 
 def always(name: str) -> Augmentation:
     """Return the augmentation, applied to every series."""
-    each = {part: {"p": 1.0} for part in name.split("+")}
-    return resolve(name, **(each if len(each) > 1 else {"p": 1.0}))
+    options = {augmentation: {"p": 1.0} for augmentation in name.split("+")}
+    return resolve(name, **(options if len(options) > 1 else {"p": 1.0}))
 
 
-def augmented(name: str, given: Batch, seed: int = 0) -> Batch:
-    with seeded(seed, given.values.device):
-        return always(name)(given)
+def augmented(name: str, original: Batch, seed: int = 0) -> Batch:
+    with seeded(seed, original.values.device):
+        return always(name)(original)
 
 
 every_augmentation = pytest.mark.parametrize("name", [*names(), *SUMS])
@@ -38,19 +38,19 @@ every_case = pytest.mark.parametrize(("name", "kind"), CASES)
 
 @every_case
 def test_only_the_values_change(name, kind):
-    given = replace(batch(kind), n_flags=0 if kind == "codes" else 1)
-    before = copy.deepcopy(given)
-    out = augmented(name, given)
-    assert (out.values.shape, out.values.dtype) == (given.values.shape, torch.float32)
+    original = replace(batch(kind), n_flags=0 if kind == "codes" else 1)
+    before = copy.deepcopy(original)
+    out = augmented(name, original)
+    assert (out.values.shape, out.values.dtype) == (original.values.shape, torch.float32)
     assert out.values.isfinite().all()
     for field in ("mask", "times", "symbolic", "n_flags"):
-        assert getattr(out, field) is getattr(given, field)
-    if given.mask is not None:
-        assert not out.values[~given.mask].any()
+        assert getattr(out, field) is getattr(original, field)
+    if original.mask is not None:
+        assert not out.values[~original.mask].any()
     for field in ("values", "mask", "times"):
-        torch.testing.assert_close(getattr(given, field), getattr(before, field), rtol=0, atol=0)
-    outs = [augmented(name, given, seed).values for seed in range(10)]
-    assert not all(torch.equal(out, given.values) for out in outs)
+        torch.testing.assert_close(getattr(original, field), getattr(before, field), rtol=0, atol=0)
+    outs = [augmented(name, original, seed).values for seed in range(10)]
+    assert not all(torch.equal(out, original.values) for out in outs)
 
 
 SMALL = {
@@ -65,17 +65,17 @@ SMALL = {
 
 
 @every_augmentation
-@pytest.mark.parametrize("what", SMALL)
-def test_small_batches(name, what):
-    given = SMALL[what]
+@pytest.mark.parametrize("kind", SMALL)
+def test_small_batches(name, kind):
+    original = SMALL[kind]
     for seed in range(5):
-        out = augmented(name, given, seed)
-        assert out.values.shape == given.values.shape
+        out = augmented(name, original, seed)
+        assert out.values.shape == original.values.shape
         assert out.values.isfinite().all()
-        if given.mask is not None:
-            assert not out.values[~given.mask].any()
-        if "jitter" not in name and what == "constant":
-            assert torch.equal(out.values, given.values), "constants are read exactly"
+        if original.mask is not None:
+            assert not out.values[~original.mask].any()
+        if "jitter" not in name and kind == "constant":
+            assert torch.equal(out.values, original.values), "constants are read exactly"
 
 
 @pytest.mark.parametrize("row", available(), ids=lambda row: row["name"])
@@ -86,7 +86,7 @@ def test_codes_are_refused_by_averaging(row):
         assert torch.isin(out, torch.cat([codes.values.unique(), torch.zeros(1)])).all()
         resolve(row["name"]).check(symbolic=True)
     else:
-        with pytest.raises(ValueError, match="cannot augment series of codes"):
+        with pytest.raises(ValueError, match="codes"):
             resolve(row["name"]).check(symbolic=True)
 
 
@@ -101,7 +101,7 @@ def test_parts_of_a_sum_apply_in_order_and_one_of_them_mixes():
         expected = parts[1](parts[0](Batch(x))).values
     with seeded(0, x.device):
         assert torch.equal(Compose(parts)(Batch(x)).values, expected)
-    with pytest.raises(ValueError, match="both mix"):
+    with pytest.raises(ValueError, match="mix"):
         Compose([CutMix(), Mixes()])
     assert resolve("slice+cutmix").mixes
 
@@ -111,5 +111,5 @@ def test_an_instance_a_class_or_a_factory_is_an_augmentation():
     assert resolve(mine) is mine
     assert mine == Warp(knots=4) != Warp(knots=3)
     assert resolve(Warp, knots=4) == resolve(lambda **options: Warp(**options), knots=4) == mine
-    with pytest.raises(TypeError, match="augmentation must be a name"):
+    with pytest.raises(TypeError):
         resolve(["warp", "jitter"])

@@ -151,9 +151,9 @@ def embed_wavelet(e, x, i, t):
     levels = [smooth(signal, e.low_pass, j)[i] for j in range(e.n_levels + 1)]
     out = x[i]
     for j in range(e.n_levels + 1):  # scale 0 is the rest, scale J the finest detail
-        part = levels[-1] if j == 0 else levels[e.n_levels - j] - levels[e.n_levels - j + 1]
+        component = levels[-1] if j == 0 else levels[e.n_levels - j] - levels[e.n_levels - j + 1]
         gate = 1 / (1 + torch.exp(-linear(e.gate, e.scale_table[j])))
-        out = out + part * gate * torch.tanh(linear(e.value, e.scale_table[j]))
+        out = out + component * gate * torch.tanh(linear(e.value, e.scale_table[j]))
     return out
 
 
@@ -325,8 +325,8 @@ def scored_cope(e, q, s, h, i, j, t):
 
 def scored_dape(e, q, s, h, i, j, t):
     formula = FORMULAS[e.static.name]["bias"]
-    biases = [formula(e.static, q, each + 1, i, j, t) for each in range(len(s))]
-    inputs = torch.stack([each[i][j] for each in s] + biases)
+    biases = [formula(e.static, q, head + 1, i, j, t) for head in range(len(s))]
+    inputs = torch.stack([scores[i][j] for scores in s] + biases)
     hidden = linear(e.hidden, inputs)
     hidden = torch.where(hidden > 0, hidden, 0.01 * hidden)
     return biases[h - 1] + linear(e.out, hidden)[h - 1]
@@ -353,7 +353,7 @@ def encode_and_attend(
     """Encode the tokens `x` ``[B, N, D]`` at times `t` ``[B, N]`` and apply one attention."""
     parts = list(encoding.parts) if isinstance(encoding, Sum) else [encoding]
     return torch.stack(
-        [_one_series(parts, attention, *each) for each in zip(x, t.tolist(), strict=True)]
+        [_one_series(parts, attention, *series) for series in zip(x, t.tolist(), strict=True)]
     )
 
 
@@ -363,46 +363,46 @@ def _one_series(
     N, D = x.shape
     H = attention.n_heads
     E = D // H
-    acting = [(part, FORMULAS[part.name]) for part in parts]
+    acting = [(module, FORMULAS[module.name]) for module in parts]
 
     tokens = list(x)
-    for part, formula in acting:
+    for module, formula in acting:
         if "embed" in formula:
-            tokens = [formula["embed"](part, tokens, i, t) for i in range(N)]
+            tokens = [formula["embed"](module, tokens, i, t) for i in range(N)]
 
     projected = [attention.qkv.weight @ token + attention.qkv.bias for token in tokens]
 
     def of_head(which, h):
         start = which * D + h * E
-        return [each[start : start + E] for each in projected]
+        return [token[start : start + E] for token in projected]
 
     plain = [
         [[a @ b / math.sqrt(E) for b in of_head(1, h)] for a in of_head(0, h)] for h in range(H)
     ]
     rows = [[] for _ in range(N)]
     for h in range(H):
-        asked, q, k, v = of_head(0, h), of_head(0, h), of_head(1, h), of_head(2, h)
+        plain_q, q, k, v = of_head(0, h), of_head(0, h), of_head(1, h), of_head(2, h)
         for i in range(N):
-            for part, formula in acting:
+            for module, formula in acting:
                 if "rotate" in formula:
-                    q[i] = formula["rotate"](part, q[i], "q", h + 1, i, t)
-                    k[i] = formula["rotate"](part, k[i], "k", h + 1, i, t)
+                    q[i] = formula["rotate"](module, q[i], "q", h + 1, i, t)
+                    k[i] = formula["rotate"](module, k[i], "k", h + 1, i, t)
         for i in range(N):
             powers = []
             for j in range(N):
                 score = (q[i] @ k[j]) / math.sqrt(E)
-                for part, formula in acting:
+                for module, formula in acting:
                     if "bias" in formula:
-                        score = score + formula["bias"](part, asked[i], h + 1, i, j, t)
+                        score = score + formula["bias"](module, plain_q[i], h + 1, i, j, t)
                     if "scored" in formula:
-                        score = score + formula["scored"](part, asked[i], plain, h + 1, i, j, t)
+                        score = score + formula["scored"](module, plain_q[i], plain, h + 1, i, j, t)
                 powers.append(torch.exp(score))
             out = 0
             for j in range(N):
                 weight = powers[j] / sum(powers)
-                for part, formula in acting:
+                for module, formula in acting:
                     if "mix" in formula:
-                        weight = weight + formula["mix"](part, h + 1, i, j)
+                        weight = weight + formula["mix"](module, h + 1, i, j)
                 out = out + weight * v[j]
             rows[i].append(out)
     return torch.stack([attention.out.weight @ torch.cat(row) + attention.out.bias for row in rows])

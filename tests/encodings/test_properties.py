@@ -103,9 +103,9 @@ def test_irregular_times(name):
     model, x = make_model(name), series()
     times = torch.tensor([[0.0, 0.5, 1.0, 3.0, 4.5, 5.0, 5.0, 6.25, 8.0, 9.0]]).double()
     assert same(model(x, times=times), model(x)) == (name in COUNTS_TOKENS)
-    each = torch.cat([times, steps(), times, 2 * times])
-    alone = [model(x[i : i + 1], times=each[i : i + 1]) for i in range(4)]
-    assert same(model(x, times=each), torch.cat(alone))
+    of_series = torch.cat([times, steps(), times, 2 * times])
+    alone = [model(x[i : i + 1], times=of_series[i : i + 1]) for i in range(4)]
+    assert same(model(x, times=of_series), torch.cat(alone))
 
 
 @pytest.mark.parametrize("name", CODES)
@@ -215,11 +215,11 @@ def test_autocast_does_not_round_sums_that_may_cancel(name):
 def test_state_dict_holds_parameters_alone(name):
     model = make_model(name)
     assert set(model.state_dict()) == {key for key, _ in model.named_parameters()}
-    other = make_model(name, seed=1)
-    assert not same(other(series()), model(series()))
-    other.load_state_dict(model.state_dict())
+    copied = make_model(name, seed=1)
+    assert not same(copied(series()), model(series()))
+    copied.load_state_dict(model.state_dict())
     for length in (LENGTH, 3 * LENGTH):
-        assert torch.equal(other(series(length=length)), model(series(length=length)))
+        assert torch.equal(copied(series(length=length)), model(series(length=length)))
 
 
 @every_encoding

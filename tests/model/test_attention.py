@@ -57,7 +57,7 @@ def attention(causal: bool = False) -> tuple[SelfAttention, Tensor, list[Tensor]
     torch.manual_seed(0)
     layer, x = SelfAttention(D, H, causal).double(), torch.randn(B, N, D, dtype=torch.float64)
     parts = (x @ layer.qkv.weight.T + layer.qkv.bias).split(D, dim=-1)
-    return layer, x, [part.unflatten(-1, (H, E)).transpose(1, 2) for part in parts]
+    return layer, x, [projection.unflatten(-1, (H, E)).transpose(1, 2) for projection in parts]
 
 
 def joined(layer: SelfAttention, out: Tensor) -> Tensor:
@@ -111,12 +111,12 @@ MASK = torch.arange(7)[None] < torch.tensor([7, 3, 1])[:, None]
 )
 @pytest.mark.parametrize("bias_shape", [(1, 1, 7, 7), (1, 2, 7, 7), (3, 1, 7, 7), (3, 2, 7, 7)])
 def test_values_and_gradients(bias_shape, width, mask, chunk, monkeypatch):
-    monkeypatch.setattr(layers, "_CHUNK", chunk)
+    monkeypatch.setattr(layers, "SCORES_PER_CHUNK", chunk)
     leaves = problem(bias_shape, width=width)
     ours, expected = attend(*leaves, mask, 0.5), plainly(*leaves, mask, 0.5)
     torch.testing.assert_close(ours, expected)
     probe = torch.randn_like(ours)
     wanted = torch.autograd.grad((expected * probe).sum(), leaves)
     for retained in (True, False):  # a graph can be used again
-        found = torch.autograd.grad((ours * probe).sum(), leaves, retain_graph=retained)
-        torch.testing.assert_close(found, wanted)
+        gradients = torch.autograd.grad((ours * probe).sum(), leaves, retain_graph=retained)
+        torch.testing.assert_close(gradients, wanted)

@@ -7,7 +7,7 @@ from torch import nn
 
 from tsformer.encodings import resolve
 from tsformer.model.layers import MaskedBatchNorm, PooledBatchNorm
-from tsformer.model.transformer import Dropout, TransformerBlock
+from tsformer.model.transformer import Dropout, EncoderConfig, TransformerBlock
 
 LENGTHS = torch.tensor([7, 4, 1])
 MASK = torch.arange(7)[None] < LENGTHS[:, None]
@@ -63,8 +63,8 @@ def test_pooled_norm_weights_equal_repetition():
     norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
     x, counts = 4 + 3 * torch.randn(4, 5), torch.tensor([1, 0, 3, 4])
     expected = torchs(x.repeat_interleave(counts, 0))
-    found = norm(x, counts / 2.0).repeat_interleave(counts, 0)
-    torch.testing.assert_close(found, expected)
+    ours = norm(x, counts / 2.0).repeat_interleave(counts, 0)
+    torch.testing.assert_close(ours, expected)
     torch.testing.assert_close(norm.running_mean, torchs.running_mean)
     light = PooledBatchNorm(5)
     light(x, counts / 4.0)
@@ -112,7 +112,7 @@ def rope():
 
 def make_block(**options) -> TransformerBlock:
     torch.manual_seed(0)
-    return TransformerBlock(D, H, **{"d_ff": 12, "dropout": 0.0, "norm_first": True} | options)
+    return TransformerBlock(EncoderConfig(d_model=D, n_heads=H, d_ff=12, dropout=0.0, **options))
 
 
 def test_norms_come_before_or_after_each_branch(rope):

@@ -136,7 +136,7 @@ def test_the_receptive_field_is_the_steps_that_move_a_token(name, options):
         ("conv", {"n_tokens": 0}, "n_tokens"),
         ("conv", {"n_tokens": 8, "strides": (1, 2)}, "not both"),
         ("conv", {"downsampling": "pol"}, "'pool'"),
-        ("conv", {"kernel_size": 8}, "got 8"),
+        ("conv", {"kernel_size": 8}, "odd"),
         ("conv", {"kernel": 3}, "'kernel_size'"),
         ("linear", {"stride": 3}, "'stride'"),
     ],

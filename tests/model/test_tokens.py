@@ -42,9 +42,9 @@ def test_no_later_token_changes_an_earlier_logit(encoding, training):
         changed = tokens.clone()
         changed[:, n:] = (changed[:, n:] + 1 + text(4, LENGTH - n, seed=n) % 9) % VOCABULARY
         torch.set_rng_state(draws)  # cape's, in training
-        other = model(changed)
-        torch.testing.assert_close(other[:, :n], logits[:, :n], rtol=1e-9, atol=1e-9)
-        assert not torch.allclose(other[:, n:], logits[:, n:])
+        changed_logits = model(changed)
+        torch.testing.assert_close(changed_logits[:, :n], logits[:, :n], rtol=1e-9, atol=1e-9)
+        assert not torch.allclose(changed_logits[:, n:], logits[:, n:])
 
 
 @every_encoding
@@ -74,7 +74,7 @@ def test_embedding_output_and_initial_weights():
 
 def test_generation_continues_beyond_the_trained_length():
     model, lengths = make(), []
-    model.register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
+    model.register_forward_pre_hook(lambda _, inputs: lengths.append(inputs[0].shape[1]))
     out = model.generate(text(2, LENGTH), 5, temperature=0)
     assert lengths == [LENGTH] * 5
     assert out.shape == (2, LENGTH + 5)
@@ -107,12 +107,12 @@ def test_draws_come_from_the_top_k_and_follow_the_logits(options):
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: make()(text(3)), r"got \[3\]"),
+        (lambda: make()(text(3)), r"\[3\]"),
         (lambda: make().generate(text(2, 0), 1), "prompt"),
         (lambda: make().generate(text(2, 3), 1, temperature=-1.0), "temperature"),
         (lambda: make(max_len=0), "max_len"),
     ],
 )
 def test_bad_arguments_are_refused(call, name):
-    with pytest.raises((ValueError, RuntimeError, IndexError), match=name):
+    with pytest.raises(ValueError, match=name):
         call()

@@ -90,9 +90,9 @@ def test_masked_input_hides_values(gaps, views):
     torch.manual_seed(1)
     posed = Masked(ratio=0.3).pose(batch, layout)
     assert bool(posed.counted.any(dim=1).all())
-    other = np.where(posed.counted.numpy(), x + 5.0, x)
+    moved = np.where(posed.counted.numpy(), x + 5.0, x)
     lengths = np.full(6, 30)
-    panel = scaler.transform(Padded(other, lengths))  # scaled as before
+    panel = scaler.transform(Padded(moved, lengths))  # scaled as before
     torch.manual_seed(1)
     again = Masked(ratio=0.3).pose(Batch(*panel.take(torch.arange(6))), layout)
     assert torch.equal(again.counted, posed.counted)
@@ -129,8 +129,8 @@ def brute_force(z: torch.Tensor, temperature: float) -> list[float]:
     unit = [row / row.norm() for row in z.double()]
 
     def loss(i: int, j: int) -> float:
-        others = [math.exp(float(unit[i] @ unit[k]) / temperature) for k in range(2 * n) if k != i]
-        return -math.log(math.exp(float(unit[i] @ unit[j]) / temperature) / sum(others))
+        scores = {k: math.exp(float(unit[i] @ unit[k]) / temperature) for k in range(2 * n)}
+        return -math.log(scores[j] / (sum(scores.values()) - scores[i]))
 
     return [(loss(i, i + n) + loss(i + n, i)) / 2 for i in range(n)]
 
@@ -170,17 +170,13 @@ def test_noise_has_its_standard_deviation_and_leaves_padding_alone():
 
 
 @pytest.mark.parametrize(
-    ("objective", "options", "named"),
+    ("objective", "options"),
     [
-        (Contrastive, {"temperature": 0}, "temperature.* 0"),
-        (Contrastive, {"min_share": 1.0}, "min_share"),
-        (Contrastive, {"width": 2.5}, "width.* 2.5"),
-        (Masked, {"ratio": 0.0}, "ratio.* 0.0"),
-        (Masked, {"span": 0.5}, "span"),
-        (Masked, {"ratio": 0.9, "span": 3.0}, "visible spans"),
-        (Contrastive, {"sigma": -1.0}, "sigma of contrastive"),
+        *((Contrastive, {"temperature": 0}), (Contrastive, {"min_share": 1.0})),
+        *((Contrastive, {"width": 2.5}), (Contrastive, {"sigma": -1.0})),
+        *((Masked, {"ratio": 0.0}), (Masked, {"span": 0.5}), (Masked, {"ratio": 0.9, "span": 3.0})),
     ],
 )
-def test_options_out_of_range_are_named(objective, options, named):
-    with pytest.raises((TypeError, ValueError), match=named):
+def test_options_out_of_range_are_named(objective, options):
+    with pytest.raises((TypeError, ValueError), match="|".join(options)):
         objective(**options)

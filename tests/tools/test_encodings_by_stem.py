@@ -15,10 +15,10 @@ pytest.importorskip("matplotlib", reason='needs the extra "plots"')
 def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     """The n-th encoding gains n hundredths, times 1 to 3 behind a linear stem and 0 elsewhere."""
     rows = [
-        (0, dataset, stem, name, 0.5 + d * place / 100 * (stem == "linear"), 10 * d)
+        (0, dataset, stem, name, 0.5 + d * rank / 100 * (stem == "linear"), 10 * d)
         for d, dataset in enumerate(("ECG200", "GunPoint", "ArrowHead"), start=1)
         for stem in STEMS
-        for place, name in enumerate(ENCODINGS)
+        for rank, name in enumerate(ENCODINGS)
         if (d, stem, name) != (3, "patch", "lspe")  # not fitted yet
     ]
     columns = ["seed", "dataset", "stem", "encoding", "accuracy", "n_tokens"]

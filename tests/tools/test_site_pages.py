@@ -123,19 +123,19 @@ def test_the_generated_parts_are_fresh(page):
 
 def test_the_page_of_the_gpu_is_fresh():
     folder = COMMITTED / "gpu"
-    rows = {part: read_rows(folder / f"{part}.jsonl") for part in PARTS}
+    rows = {name: read_rows(folder / f"{name}.jsonl") for name in PARTS}
     assert page(folder, rows) == (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_examples_run():
-    *first, own = re.findall(r"```python\n(.*?)```", ENCODINGS + AUGMENTATION, re.DOTALL)
+    *first, user_code = re.findall(r"```python\n(.*?)```", ENCODINGS + AUGMENTATION, re.DOTALL)
     for program in first:
         imports, _, construction = program.rpartition("\n\n")
         scope: dict[str, object] = {}
         exec(imports, scope)
         eval(construction, scope).set_params(max_epochs=1).fit(np.eye(8), [0, 1] * 4)
     assert len(first) == 2
-    exec(own, {})
+    exec(user_code, {})
     try:
         flipped = resolve("flip", p=1.0)(Batch(torch.ones(2, 3, 1)))
         assert (flipped.values == -1).all()

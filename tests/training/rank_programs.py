@@ -75,14 +75,14 @@ def die(folder: Path, ranks: Ranks) -> None:
 
 def train_all(folder: Path, ranks: Ranks) -> None:
     """Write all that tests compare."""
-    found = {
+    results = {
         "double": train_in_double_precision(),
         "resumed": train_with_checkpoints(folder / "killed"),
         "straight": train_with_checkpoints(folder / "straight"),
         "seeds": refusal(seed=ranks.rank),
         "batch": refusal(batch_size=1),
     }
-    torch.save(found, folder / f"{ranks.rank}.pt")
+    torch.save(results, folder / f"{ranks.rank}.pt")
 
 
 def in_group(program: Callable[[Path, Ranks], None], folder: Path) -> None:

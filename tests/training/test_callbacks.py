@@ -66,12 +66,12 @@ def test_a_closed_pipe_ends_the_lines_and_not_the_fit(monkeypatch):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_long_fit_says_once_on_a_terminal_how_to_see_progress(capsys, monkeypatch, terminal):
     monkeypatch.setattr("tsformer.training.progress.SECONDS_WITHOUT_WORD", -1.0)
-    monkeypatch.setattr(ProgressHint, "said", False)
+    monkeypatch.setattr(ProgressHint, "shown", False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     for _ in range(2):
         run(ProgressHint(), n_epochs=3)
-    said = "fit goes on; verbose=1 shows progress\n"
-    assert capsys.readouterr().err == (said if terminal else "")
+    hint = "fit continues; verbose=1 shows progress\n"
+    assert capsys.readouterr().err == (hint if terminal else "")
 
 
 def test_lines_appear_during_training(capsys, monkeypatch):

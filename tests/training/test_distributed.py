@@ -64,27 +64,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory, empty_store: Callable[[Path
 
 
 @pytest.fixture(scope="module")
-def found(folder: Path) -> list[dict[str, Any]]:
-    """What each of two processes found."""
+def results(folder: Path) -> list[dict[str, Any]]:
+    """Return the results of each of two processes."""
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 
 
-def test_two_processes_train_like_one(found):
+def test_two_processes_train_like_one(results):
     alone, rows = train_in_double_precision()
-    shared, again = found[0]["double"]
-    for row, other in zip(rows, again, strict=True):
+    shared, again = results[0]["double"]
+    for row, shared_row in zip(rows, again, strict=True):
         for loss in ("loss", "val_loss"):  # both are reported in single precision
-            assert other[loss] == pytest.approx(row[loss], rel=1e-6)
+            assert shared_row[loss] == pytest.approx(row[loss], rel=1e-6)
     for name, value in alone.items():
         torch.testing.assert_close(shared[name], value, rtol=1e-9, atol=1e-9)
 
 
-def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(folder, found):
+def test_a_process_that_dies_ends_the_job_and_leaves_a_checkpoint(folder, results):
     assert not (folder / "went on").exists()
     assert len(list(folder.glob("killed/training-*"))) == 1
     # Seven of 20 steps were done: the checkpoint is of the step before the deadly one at latest.
-    for each in found:
-        (steps, losses), (all_steps, expected) = each["resumed"], each["straight"]
+    for result in results:
+        (steps, losses), (all_steps, expected) = result["resumed"], result["straight"]
         assert (steps, all_steps, len(expected)) == (13, 20, 4)
         # Of the epoch that was interrupted, it has the losses of the first process alone.
         assert losses[1] == pytest.approx(expected[1], rel=0.2)
@@ -103,13 +103,13 @@ def test_commands_in_two_processes(folder, invoke):
     one, two = load(folder / "one"), load(folder / "two")
     X = np.load(folder / "X.npy")
     assert abs(one.predict_proba(X) - two.predict_proba(X)).max() < 0.01
-    for row, other in zip(one.history_, two.history_, strict=True):
-        assert other["loss"] == pytest.approx(row["loss"], rel=1e-3)
+    for row, shared_row in zip(one.history_, two.history_, strict=True):
+        assert shared_row["loss"] == pytest.approx(row["loss"], rel=1e-3)
 
 
-def test_ranks_refuse_unlike_seeds_and_small_batches(found):
-    for each in found:
-        assert "different seeds" in each["seeds"]
-        assert "cannot share a batch of 1 series" in each["batch"]
-    with pytest.raises(ValueError, match="3 processes cannot share 2 series"):
+def test_ranks_refuse_unlike_seeds_and_small_batches(results):
+    for result in results:
+        assert "different seeds" in result["seeds"]
+        assert "cannot share a batch of 1 series" in result["batch"]
+    with pytest.raises(ValueError, match="cannot share"):
         Ranks(0, 3).shard(2)

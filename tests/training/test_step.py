@@ -46,8 +46,8 @@ def test_the_gradient_is_that_of_the_mean_loss_of_the_batch(weights):
     losses = losses if weights is None else losses * weights[index]
     torch.testing.assert_close(total, losses.detach().sum())
     losses.mean().backward()
-    for given, parameter in zip(gradients, same.parameters(), strict=True):
-        torch.testing.assert_close(given, parameter.grad)
+    for gradient, parameter in zip(gradients, same.parameters(), strict=True):
+        torch.testing.assert_close(gradient, parameter.grad)
     *_, clipped = recorded(make_plan(max_grad_norm=1e-3), weights, index)
     norm = torch.stack([gradient.norm() for gradient in clipped]).norm()
     assert norm.item() == pytest.approx(1e-3, rel=1e-3)

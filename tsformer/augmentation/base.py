@@ -85,27 +85,27 @@ class Compose(Augmentation):
     """A sum of augmentations, as in ``"warp+jitter"``; at most one part mixes series."""
 
     def __init__(self, parts: Sequence[Augmentation]):
-        mixing = [part.label for part in parts if part.mixes]
+        mixing = [augmentation.label for augmentation in parts if augmentation.mixes]
         if len(mixing) > 1:
             raise ValueError(f"{' and '.join(mixing)} both mix series with others: keep one")
         self.parts = tuple(parts)
         self.mixes = bool(mixing)
-        self.symbolic = all(part.symbolic for part in parts)
+        self.symbolic = all(augmentation.symbolic for augmentation in parts)
         self.reference = "; ".join(dict.fromkeys(p.reference for p in parts if p.reference))
 
     def saved(self) -> tuple[str, dict[str, Any]]:
         """Return the names and the options of the parts."""
-        params = dict(part.saved() for part in self.parts)
+        params = dict(augmentation.saved() for augmentation in self.parts)
         return "+".join(params), params
 
     def __call__(self, batch: Batch) -> Batch:
-        for part in self.parts:
-            batch = part(batch)
+        for augmentation in self.parts:
+            batch = augmentation(batch)
         return batch
 
     def check(self, *, symbolic: bool) -> None:
-        for part in self.parts:
-            part.check(symbolic=symbolic)
+        for augmentation in self.parts:
+            augmentation.check(symbolic=symbolic)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -165,24 +165,24 @@ def read(batch: Batch, where: Tensor, at: Tensor) -> Tensor:
     B, L = x.shape[:2]
     known = where.expand(B, L).contiguous()
     steps, last = None, at.new_full((), L - 1, dtype=torch.long)
-    if mask is not None:  # indices of valid steps, zeros after them, and the last place
+    if mask is not None:  # indices of valid steps, zeros after them, and the last rank
         rank = mask.cumsum(dim=1) - 1
-        place = rank.where(mask, L)  # masked steps go to an additional place, which is cut off
+        column = rank.where(mask, L)  # masked steps go to an additional column, which is cut off
         step = torch.arange(L, device=x.device)
-        steps = place.new_zeros(B, L + 1).scatter(1, place, step.expand(B, L))[:, :L]
+        steps = column.new_zeros(B, L + 1).scatter(1, column, step.expand(B, L))[:, :L]
         last = rank[:, -1:].clamp(min=0)
         known = known.gather(1, steps).where(step <= last, torch.inf)
     after = torch.searchsorted(known, at.contiguous(), right=True)
     left, right = (after - 1).clamp(min=0).minimum(last), after.minimum(last)
     start, end = known.gather(1, left), known.gather(1, right)
     gap = end - start
-    part = ((at - start) / gap.where(gap > 0, 1.0)).clamp(0.0, 1.0)
+    share = ((at - start) / gap.where(gap > 0, 1.0)).clamp(0.0, 1.0)
     if steps is not None:
         left, right = steps.gather(1, left), steps.gather(1, right)
     if batch.symbolic:
-        left = left.where(part < 0.5, right)
+        left = left.where(share < 0.5, right)
     lower, upper = [x.gather(1, i[..., None].expand(-1, -1, x.shape[2])) for i in (left, right)]
-    return lower if batch.symbolic else torch.lerp(lower, upper, part[..., None].to(x.dtype))
+    return lower if batch.symbolic else torch.lerp(lower, upper, share[..., None].to(x.dtype))
 
 
 def shifted(batch: Batch, where: Tensor, shift: Tensor) -> Tensor:

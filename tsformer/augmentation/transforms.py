@@ -1,13 +1,19 @@
 """The augmentations: `warp`, `slice`, `cutmix` and `jitter`, in the order of `names()`."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
+from tsformer._checks import check_number, whole
 from tsformer.augmentation.base import Augmentation, Batch, read, relative_times, shifted
 
+Share = Annotated[float, partial(check_number, low=0, high=1)]
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class Warp(Augmentation, name="warp"):
     """Let time run at a random speed, between ends that stay in place.
 
@@ -40,11 +46,10 @@ class Warp(Augmentation, name="warp"):
     symbolic = True
     reference = "Um et al. 2017"
 
-    def __init__(self, *, p: float = 0.5, sigma: float = 0.2, knots: int = 5):
-        self.p, self.sigma, self.knots = p, sigma, knots
-        self._check_option("p", 0, 1)
-        self._check_option("sigma", 0, 5)  # speeds beyond exp(5 z) would overflow float32
-        self._check_option("knots", 2, whole=True)
+    p: Share = 0.5
+    # Speeds beyond exp(5 z) would overflow float32.
+    sigma: Annotated[float, partial(check_number, low=0, high=5)] = 0.2
+    knots: Annotated[int, whole(2)] = 5
 
     def __call__(self, batch: Batch) -> Batch:
         B, device = len(batch.values), batch.values.device
@@ -68,12 +73,13 @@ def warped(batch: Batch, speed: Tensor) -> Batch:
     return replace(batch, values=shifted(batch, where, shift.where(where < 1, 0.0)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Slice(Augmentation, name="slice"):
     """Stretch a random contiguous part of the series to its full length.
 
     With probability `p` a series is read at ``w(u) = s u + (1 - s) a`` in place of its relative
     time `u`, 0 at the first valid step and 1 at the last. The share `s` of the part is uniform from
-    `min_share` to 1, its place `a` from 0 to 1. Values are interpolated as by `Warp`.
+    `min_share` to 1, its offset `a` from 0 to 1. Values are interpolated as by `Warp`.
 
     Parameters
     ----------
@@ -97,27 +103,26 @@ class Slice(Augmentation, name="slice"):
     symbolic = True
     reference = "Le Guennec et al. 2016"
 
-    def __init__(self, *, p: float = 0.5, min_share: float = 0.7):
-        self.p, self.min_share = p, min_share
-        self._check_option("p", 0, 1)
-        self._check_option("min_share", 0, 1)
+    p: Share = 0.5
+    min_share: Share = 0.7
 
     def __call__(self, batch: Batch) -> Batch:
         B, device = len(batch.values), batch.values.device
         removed = (1 - self.min_share) * torch.rand(B, 1, device=device)
         chosen = torch.rand(B, 1, device=device) < self.p
-        place = torch.rand(B, 1, device=device)
-        return sliced(batch, removed.where(chosen, 0.0), place)
+        offset = torch.rand(B, 1, device=device)
+        return sliced(batch, removed.where(chosen, 0.0), offset)
 
 
-def sliced(batch: Batch, removed: Tensor, place: Tensor) -> Batch:
-    """Stretch each series, cut by shares `removed` ``[B, 1]``, `place` of each at the start."""
+def sliced(batch: Batch, removed: Tensor, offset: Tensor) -> Batch:
+    """Stretch each series, cut by shares `removed` at offsets from 0 to 1, both ``[B, 1]``."""
     where = relative_times(batch)
-    return replace(batch, values=shifted(batch, where, removed * (place - where)))
+    return replace(batch, values=shifted(batch, where, removed * (offset - where)))
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class CutMix(Augmentation, name="cutmix"):
-    """Replace a stretch of the series by that of another series of the batch.
+    """Replace a stretch of the series by a stretch of another series of the batch.
 
     With probability `p` a stretch of a random share of the valid steps, uniform from 0 to
     `max_share` and anywhere in the series, takes the values that a random other series of the batch
@@ -148,17 +153,15 @@ class CutMix(Augmentation, name="cutmix"):
     symbolic = True
     reference = "Yun et al. 2019"
 
-    def __init__(self, *, p: float = 0.5, max_share: float = 1.0):
-        self.p, self.max_share = p, max_share
-        self._check_option("p", 0, 1)
-        self._check_option("max_share", 0, 1)
+    p: Share = 0.5
+    max_share: Share = 1.0
 
     def __call__(self, batch: Batch) -> Batch:
         if batch.partner is not None:
             raise ValueError(f"{self.label} got a batch that is mixed already: mix once")
         B, device = len(batch.values), batch.values.device
-        own = torch.arange(B, device=device)
-        partner = (own + torch.randint(1, max(B, 2), (B,), device=device)) % B
+        index = torch.arange(B, device=device)
+        partner = (index + torch.randint(1, max(B, 2), (B,), device=device)) % B
         chosen = torch.rand(B, 1, device=device) < self.p
         width = self.max_share * torch.rand(B, 1, device=device) * chosen
         start = torch.rand(B, 1, device=device) * (1 - width)
@@ -166,27 +169,28 @@ class CutMix(Augmentation, name="cutmix"):
 
 
 def mixed(batch: Batch, partner: Tensor, start: Tensor, width: Tensor) -> Batch:
-    """Return each series with a stretch of its partner ``[B]``; its own partner is unchanged.
+    """Return each series with a stretch of its partner ``[B]``, unchanged if it is its own partner.
 
-    Step `r` of `n` valid ones is replaced if ``start <= (r + 1/2) / n < start + width``, ``[B,
-    1]``.
+    Step `r` of `n` valid steps is replaced if ``start <= (r + 1/2) / n < start + width``; `start`
+    and `width` are ``[B, 1]``.
     """
     x, mask, times = batch.values, batch.mask, batch.times
     B, L = x.shape[:2]
-    own = torch.arange(B, device=x.device)[:, None]
+    index = torch.arange(B, device=x.device)[:, None]
     valid = x.new_ones(1, L, dtype=torch.bool) if mask is None else mask
     n_valid = valid.sum(dim=1).clamp(min=1)
     middle = (valid.cumsum(dim=1) - 0.5) / n_valid[:, None]
-    replaced = (middle >= start) & (middle < start + width) & valid & (partner[:, None] != own)
+    replaced = (middle >= start) & (middle < start + width) & valid & (partner[:, None] != index)
     where = relative_times(batch).expand(B, L)
     masks = None if mask is None else mask[partner]
     times = None if times is None else times.expand(B, L)[partner]
-    other = Batch(x[partner], masks, times, batch.symbolic)
-    values = read(other, where[partner], where).where(replaced[..., None], x)
+    partners = Batch(x[partner], masks, times, batch.symbolic)
+    values = read(partners, where[partner], where).where(replaced[..., None], x)
     share = (n_valid - replaced.sum(dim=1)) / n_valid
     return replace(batch, values=values, partner=partner, share=share)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Jitter(Augmentation, name="jitter"):
     """Add independent Gaussian noise to the values of valid steps: ``x + sigma z``.
 
@@ -215,10 +219,8 @@ class Jitter(Augmentation, name="jitter"):
 
     reference = "Um et al. 2017"
 
-    def __init__(self, *, p: float = 0.5, sigma: float = 0.1):
-        self.p, self.sigma = p, sigma
-        self._check_option("p", 0, 1)
-        self._check_option("sigma", 0)
+    p: Share = 0.5
+    sigma: Annotated[float, partial(check_number, low=0)] = 0.1
 
     def __call__(self, batch: Batch) -> Batch:
         self.check(symbolic=batch.symbolic)

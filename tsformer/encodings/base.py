@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._registry import Factory, Registry, make, part_names, parts_of
+from tsformer._registry import Factory, Registered, Registry, make, part_names, parts_of
 
 HOOKS = ("embed", "rotate", "bias", "mix")
 _PACKAGE = __name__.rpartition(".")[0] + "."
@@ -23,7 +23,7 @@ _PACKAGE = __name__.rpartition(".")[0] + "."
 Extrapolation = Literal["extends", "clamps", "interpolates"]
 
 
-class PositionalEncoding(nn.Module):
+class PositionalEncoding(Registered, nn.Module):
     """Base class of all positional encodings: four hooks, each the identity until overridden.
 
     Subclassing with a name registers the class for every ``encoding=``: ``class
@@ -58,7 +58,6 @@ class PositionalEncoding(nn.Module):
     registry: ClassVar = Registry["PositionalEncoding"](
         "encoding", ("kind", "extrapolation", "symmetric", "per_block", "reference")
     )
-    name: ClassVar[str] = ""
     kind: str = "none"
     extrapolation: Extrapolation = "extends"
     symmetric: bool = False
@@ -66,15 +65,12 @@ class PositionalEncoding(nn.Module):
     bias_of_times: ClassVar[bool] = False
     reference: str = ""
 
-    def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
-        super().__init_subclass__(**kwargs)
-        cls.name = name or ""  # not inherited: the parent's name must not stand for this class
+    def __init_subclass__(cls, **keywords: Any):
+        super().__init_subclass__(**keywords)
         cls.kind = "+".join(overridden_hooks(cls)) or "none"
-        if not cls.__module__.startswith(_PACKAGE):  # whose own encodings are tested
+        if not cls.__module__.startswith(_PACKAGE):  # tests check the package's encodings
             for hook in set(HOOKS) & set(vars(cls)):
                 setattr(cls, hook, _checked(hook, vars(cls)[hook]))
-        if name is not None:
-            cls.registry.register(name, cls, replace=replace)
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
         """Encode the times `t` into the tokens `x` ``[B, N, D]``; called once, after the stem."""
@@ -134,16 +130,16 @@ def resolve(
     torch.Size([2, 20, 16])
     """
     sizes = {"d_model": d_model, "n_heads": n_heads, "max_len": max_len}
-    parts = [_make(factory, sizes | own) for factory, own in _parts(encoding, encoding_params)]
+    parts = [_make(cls, sizes | options) for cls, options in _parts(encoding, encoding_params)]
     return parts[0] if len(parts) == 1 else Sum(parts)
 
 
 class EncodingStack(nn.Module):
     """The encoding of a stack of blocks: one instance per stack, or one per block.
 
-    A `per_block` part has an instance in each of the `n_layers` blocks; all blocks share any other.
-    ``stack.at(i)`` has the four hooks of block `i`. In a `decoder` parts with an option ``causal``
-    read earlier tokens only. Other parameters are as in `resolve`.
+    A `per_block` part has an instance in each of the `n_layers` blocks; the blocks share all other
+    parts. ``stack.at(i)`` has the four hooks of block `i`. In a `decoder`, parts with an option
+    ``causal`` read earlier tokens only. Other parameters are as in `resolve`.
     """
 
     def __init__(
@@ -153,14 +149,14 @@ class EncodingStack(nn.Module):
         self.n_layers = n_layers
         self.parts = nn.ModuleList()
         sizes = {name: options.pop(name) for name in _SIZES}
-        for factory, own in _parts(encoding, options):
+        for factory, params in _parts(encoding, options):
             if decoder and "causal" in inspect.signature(factory).parameters:
-                own = {**own, "causal": True}
-            part = nn.ModuleList([_make(factory, sizes | own)])
-            n_copies = n_layers if part[0].per_block else 1
-            part.extend(_make(factory, sizes | own) for _ in range(n_copies - 1))
-            self.parts.append(part)
-        self.symmetric = all(part[0].symmetric for part in self.parts)  # type: ignore[index]
+                params = {**params, "causal": True}
+            copies = nn.ModuleList([_make(factory, sizes | params)])
+            n_copies = n_layers if copies[0].per_block else 1
+            copies.extend(_make(factory, sizes | params) for _ in range(n_copies - 1))
+            self.parts.append(copies)
+        self.symmetric = all(copies[0].symmetric for copies in self.parts)  # type: ignore[index]
 
     def at(self, block: int) -> "Hooks":
         """Return the hooks of a block."""
@@ -168,11 +164,12 @@ class EncodingStack(nn.Module):
 
     def one_pass(self) -> "list[Hooks]":
         """Return the hooks of each block for one forward pass; a bias of times is computed once."""
-        parts: list[Any] = [
-            [SharedBias(part)] if part[0].bias_of_times and len(part) == 1 else part  # type: ignore[arg-type,index]
-            for part in self.parts
+        parts: Any = self.parts
+        shared = [
+            [SharedBias(copies)] if len(copies) == 1 and copies[0].bias_of_times else copies
+            for copies in parts
         ]
-        return _hooks(parts, range(self.n_layers))
+        return _hooks(shared, range(self.n_layers))
 
     def embed(self, x: Tensor, t: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply the `embed` hooks to the tokens `x` ``[B, N, D]`` at times `t` ``[1 | B, N]``.
@@ -180,8 +177,8 @@ class EncodingStack(nn.Module):
         Padding, where `mask` ``[B, N]`` is False, is zeroed after each part: no convolution carries
         it to valid tokens.
         """
-        for part in self.parts:
-            x = part[0].embed(x, t)  # type: ignore[index]
+        for copies in self.parts:
+            x = copies[0].embed(x, t)  # type: ignore[index]
             if mask is not None:
                 x = x * mask[..., None]
         return x
@@ -189,25 +186,25 @@ class EncodingStack(nn.Module):
 
 @dataclass(eq=False, repr=False)
 class Chain:
-    """Several encodings as one: hooks apply part by part, in order; biases and mixes add up."""
+    """Several encodings as one: hooks apply in the order of the parts; biases and mixes add up."""
 
     parts: Iterable[Any]
 
     def embed(self, x: Tensor, t: Tensor) -> Tensor:
-        for part in self.parts:
-            x = part.embed(x, t)
+        for encoding in self.parts:
+            x = encoding.embed(x, t)
         return x
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        for part in self.parts:
-            q, k = part.rotate(q, k, t)
+        for encoding in self.parts:
+            q, k = encoding.rotate(q, k, t)
         return q, k
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor | None:
-        return _add(part.bias(q, k, t) for part in self.parts)
+        return _add(encoding.bias(q, k, t) for encoding in self.parts)
 
     def mix(self, v: Tensor, t: Tensor) -> Tensor | None:
-        return _add(part.mix(v, t) for part in self.parts)
+        return _add(encoding.mix(v, t) for encoding in self.parts)
 
 
 class SharedBias(Chain):
@@ -227,10 +224,10 @@ class Sum(Chain, PositionalEncoding):
     def __init__(self, parts: Sequence[PositionalEncoding]):
         PositionalEncoding.__init__(self)
         self.parts = nn.ModuleList(parts)
-        self.kind = "+".join(part.kind for part in parts)
-        self.symmetric = all(part.symmetric for part in parts)
+        self.kind = "+".join(encoding.kind for encoding in parts)
+        self.symmetric = all(encoding.symmetric for encoding in parts)
         # Past the trained length a sum behaves as its first part that does not extend.
-        self.extrapolation = min((part.extrapolation for part in parts), key="extends".__eq__)
+        self.extrapolation = min((p.extrapolation for p in parts), key="extends".__eq__)
         self.reference = "; ".join(dict.fromkeys(p.reference for p in parts if p.reference))
 
 
@@ -239,8 +236,8 @@ Hooks: TypeAlias = PositionalEncoding | Chain
 
 def _hooks(parts: Iterable[Any], blocks: Iterable[int]) -> list[Hooks]:
     """Return the hooks of blocks, of parts with one instance or one per block."""
-    owned = [[part[min(block, len(part) - 1)] for part in parts] for block in blocks]
-    return [own[0] if len(own) == 1 else Chain(own) for own in owned]
+    chains = [[copies[min(block, len(copies) - 1)] for copies in parts] for block in blocks]
+    return [chain[0] if len(chain) == 1 else Chain(chain) for chain in chains]
 
 
 def _add(terms: Iterable[Tensor | None]) -> Tensor | None:
@@ -254,8 +251,8 @@ def encoding_name(encoding: Any) -> str:
         return "+".join(part_names(encoding))
     if isinstance(encoding, Chain):
         return "+".join(map(encoding_name, encoding.parts))
-    named = encoding if hasattr(encoding, "__name__") else type(encoding)
-    return getattr(encoding, "name", "") or named.__name__
+    label = getattr(encoding, "label", "") or getattr(encoding, "__name__", "")
+    return label or type(encoding).__name__
 
 
 def at_least_float32(t: Tensor) -> Tensor:
@@ -332,31 +329,31 @@ def _checked(hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def checked(self: PositionalEncoding, *inputs: Tensor) -> Any:
-        found, x = function(self, *inputs), inputs[0]
-        if not _fits(hook, found, x):
-            given = found if isinstance(found, tuple) else (found,)
-            kinds = [(tuple(getattr(t, "shape", ())), getattr(t, "dtype", type(t))) for t in given]
+        result, x = function(self, *inputs), inputs[0]
+        if not _fits(hook, result, x):
+            outs = result if isinstance(result, tuple) else (result,)
+            kinds = [(tuple(getattr(t, "shape", ())), getattr(t, "dtype", type(t))) for t in outs]
             task = " ".join(getattr(PositionalEncoding, hook).__doc__.split())
             raise ValueError(
                 f"the hook {hook} of {type(self).__qualname__} returned {kinds} for an input "
                 f"{tuple(x.shape)} of {x.dtype}. Its task: {task}"
             )
-        return found
+        return result
 
     return checked
 
 
-def _fits(hook: str, found: Any, x: Tensor) -> bool:
-    """Whether a hook may return this for `x`, its first input."""
-    if found is None:
+def _fits(hook: str, result: Any, x: Tensor) -> bool:
+    """Whether a hook may return this result for `x`, its first input."""
+    if result is None:
         return hook in ("bias", "mix")
-    tensors = found if isinstance(found, tuple) else (found,)
+    tensors = result if isinstance(result, tuple) else (result,)
     # Booleans would be a mask or numbers. Autocast mixes float32 and 16 bits.
     if len(tensors) != 1 + (hook == "rotate") or not all(
-        isinstance(each, Tensor)
-        and each.is_floating_point()
-        and (each.dtype == torch.float64) == (x.dtype == torch.float64)
-        for each in tensors
+        isinstance(tensor, Tensor)
+        and tensor.is_floating_point()
+        and (tensor.dtype == torch.float64) == (x.dtype == torch.float64)
+        for tensor in tensors
     ):
         return False
     capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
@@ -367,6 +364,6 @@ def _fits(hook: str, found: Any, x: Tensor) -> bool:
         return q.dim() == 4 and q.shape[:3] == x.shape[:3] and q.shape == k.shape
     if hook == "bias":
         B, H, N, _ = x.shape
-        fits = found.dim() == 4 and all(map(contains, ({1, B}, {1, H}, {N}, {N}), found.shape))
-        return fits and not bool((found == float("-inf")).all(dim=-1).any())
-    return bool(found.shape == x.shape)
+        fits = result.dim() == 4 and all(map(contains, ({1, B}, {1, H}, {N}, {N}), result.shape))
+        return fits and not bool((result == float("-inf")).all(dim=-1).any())
+    return bool(result.shape == x.shape)

@@ -1,4 +1,4 @@
-"""What was measured of encodings: their cost in cost.csv, their ranks in ranks.csv."""
+"""Measured cost and ranks of encodings, from cost.csv and ranks.csv."""
 
 import csv
 from collections.abc import Iterator

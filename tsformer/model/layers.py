@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 #: Scores per chunk of a bias's gradient: 4 MiB of float32, about the cache of one core.
-_CHUNK = 2**20
+SCORES_PER_CHUNK = 2**20
 
 
 def attend(
@@ -96,8 +96,8 @@ class _TrainedBias(torch.autograd.Function):
         # d score = weight * (d weight - sum of weight * d weight), and that sum is out . d out.
         total = (grad * out.detach()).sum(-1, keepdim=True)
         bias_grad = torch.zeros_like(bias)
-        series = max(_CHUNK // (H * N * N), 1)
-        rows = max(_CHUNK // (H * N), 1)
+        series = max(SCORES_PER_CHUNK // (H * N * N), 1)
+        rows = max(SCORES_PER_CHUNK // (H * N), 1)
         for b in range(0, B, series):
             these = slice(b, b + series)
             shared = these if len(bias) > 1 else slice(None)
@@ -111,8 +111,8 @@ class _TrainedBias(torch.autograd.Function):
                 weights = scores.softmax(-1)
                 d_scores = grad[these, :, span] @ v_t[these]
                 d_scores.sub_(total[these, :, span]).mul_(weights)
-                place = bias_grad[shared, :, span]
-                place += d_scores.sum_to_size(place.shape)
+                block = bias_grad[shared, :, span]
+                block += d_scores.sum_to_size(block.shape)
         return *grads, bias_grad, None, None
 
 
@@ -126,8 +126,8 @@ class MaskedBatchNorm(nn.BatchNorm1d):
     """Normalise each feature by its mean and variance over the valid steps.
 
     Training uses the statistics of the batch, prediction their running averages, so that series do
-    not affect each other. A layer norm would remove the amplitude of a step. Parameters are those
-    of `torch.nn.BatchNorm1d`.
+    not affect each other. A layer norm would remove the amplitude of a step. Parameters are as in
+    `torch.nn.BatchNorm1d`.
     """
 
     shared = False
@@ -160,10 +160,10 @@ class MaskedBatchNorm(nn.BatchNorm1d):
         return mean, centred, self._over_all((centred.square() * weight).sum(dims)) / total
 
     @torch.no_grad()
-    def _track(self, mean: Tensor, var: Tensor, part: float | Tensor) -> None:
-        """Update the running averages with momentum `part`."""
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), part)
-        self.running_var.lerp_(var.to(self.running_var.dtype), part)
+    def _track(self, mean: Tensor, var: Tensor, momentum: float | Tensor) -> None:
+        """Update the running averages."""
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+        self.running_var.lerp_(var.to(self.running_var.dtype), momentum)
 
     def _scaled(self, centred: Tensor, var: Tensor) -> Tensor:
         """Divide by the standard deviation, then apply weight and bias."""

@@ -71,7 +71,7 @@ class SelfAttention(nn.Module):
     def weights(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
         """Compute the attention weights ``[B, H, N, N]`` of `forward`, without the hook `mix`.
 
-        They are how much each token (row) attends to each token (column). Rows sum to 1.
+        A row holds the weights of one token's attention to all tokens; rows sum to 1.
         """
         q, k, _, bias, scale = self._encoded(x, t, encoding)
         scores = q @ k.mT * scale
@@ -94,41 +94,6 @@ class SelfAttention(nn.Module):
         return q, k, v, bias, E**-0.5  # E, not the width after a rotation
 
 
-class TransformerBlock(nn.Module):
-    """One batch-first transformer block.
-
-    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without
-    tuning; post-norm, ``norm(x + f(x))``, is the original (Vaswani et al., 2017).
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        d_ff: int,
-        dropout: float,
-        norm_first: bool,
-        causal: bool = False,
-    ):
-        super().__init__()
-        self.norm_first = norm_first
-        self.attention = SelfAttention(d_model, n_heads, causal)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(d_model, d_ff), nn.GELU(), Dropout(dropout), nn.Linear(d_ff, d_model)
-        )
-        self.norm_attention = nn.LayerNorm(d_model)
-        self.norm_feed_forward = nn.LayerNorm(d_model)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
-        """Map tokens as `SelfAttention.forward` does."""
-        if self.norm_first:
-            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
-            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
-        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
-        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
-
-
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
     """Hyperparameters that all models share."""
@@ -147,6 +112,35 @@ class EncoderConfig:
             raise ValueError(f"n_heads={self.n_heads} must divide d_model={self.d_model}")
 
 
+class TransformerBlock(nn.Module):
+    """One batch-first transformer block.
+
+    Pre-norm, ``x + f(norm(x))`` for attention and then for the feed-forward network, trains without
+    tuning; post-norm, ``norm(x + f(x))``, is the original (Vaswani et al., 2017).
+    """
+
+    def __init__(self, config: EncoderConfig, *, causal: bool = False):
+        super().__init__()
+        D = config.d_model
+        d_ff = 2 * D if config.d_ff is None else config.d_ff
+        self.norm_first = config.norm_first
+        self.attention = SelfAttention(D, config.n_heads, causal)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(D, d_ff), nn.GELU(), Dropout(config.dropout), nn.Linear(d_ff, D)
+        )
+        self.norm_attention = nn.LayerNorm(D)
+        self.norm_feed_forward = nn.LayerNorm(D)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, t: Tensor, encoding: Hooks, mask: Tensor | None = None) -> Tensor:
+        """Map tokens as `SelfAttention.forward` does."""
+        if self.norm_first:
+            x = x + self.dropout(self.attention(self.norm_attention(x), t, encoding, mask))
+            return x + self.dropout(self.feed_forward(self.norm_feed_forward(x)))
+        x = self.norm_attention(x + self.dropout(self.attention(x, t, encoding, mask)))
+        return self.norm_feed_forward(x + self.dropout(self.feed_forward(x)))
+
+
 class TransformerEncoder(nn.Module):
     """Base of the models, which add a stem and a head.
 
@@ -155,18 +149,12 @@ class TransformerEncoder(nn.Module):
     """
 
     def _add_blocks(self, config: EncoderConfig, *, causal: bool = False) -> None:
-        D = config.d_model
-        d_ff = 2 * D if config.d_ff is None else config.d_ff
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(
-            TransformerBlock(D, config.n_heads, d_ff, config.dropout, config.norm_first, causal)
-            for _ in range(config.n_layers)
-        )
-        self.norm = nn.LayerNorm(D) if config.norm_first else nn.Identity()
+        blocks = (TransformerBlock(config, causal=causal) for _ in range(config.n_layers))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(config.d_model) if config.norm_first else nn.Identity()
 
-    def _add_encoding(
-        self, config: EncoderConfig, max_tokens: int, *, causal: bool = False
-    ) -> None:
+    def _add_encoding(self, config: EncoderConfig, max_tokens: int, causal: bool = False) -> None:
         self.max_tokens = max_tokens
         self.encoding = EncodingStack(
             config.encoding,
@@ -373,7 +361,7 @@ class TSTransformer(TransformerEncoder):
             x = x.where(mask[..., None], 0.0)
         x, mask, t = self.stem(x, mask, times)
         if mask is not None:
-            # Masked tokens have the time before them, or that of the first valid token.
+            # Masked tokens repeat the latest valid time, or the first valid time before it.
             latest = t.masked_fill(~mask, float("-inf")).cummax(dim=1).values
             t = latest.maximum(t.masked_fill(~mask, float("inf")).amin(dim=1, keepdim=True))
             x = x * mask[..., None]

@@ -1,15 +1,19 @@
 """`contrastive`: recognise a series in another view of it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._checks import Positive, check_number, real, whole
 from tsformer.augmentation import Batch, Jitter, Slice
 from tsformer.objectives.base import InputLayout, Objective, Posed, PretrainingTransformer
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Contrastive(Objective, name="contrastive"):
     """Attract embeddings of two views of a series; repel other series.
 
@@ -42,23 +46,13 @@ class Contrastive(Objective, name="contrastive"):
 
     reference = "Chen et al. 2020"
 
-    def __init__(
-        self,
-        *,
-        temperature: float = 0.2,
-        min_share: float = 0.5,
-        sigma: float = 0.1,
-        width: int = 32,
-    ):
-        self.temperature, self.min_share = temperature, min_share
-        self.sigma, self.width = sigma, width
-        self._check_option("temperature", 0, excluded=True)
-        self._check_option("min_share", 0, 1, excluded=True)
-        self._check_option("sigma", 0)
-        self._check_option("width", 0, whole=True, excluded=True)
+    temperature: Positive = 0.2
+    min_share: Annotated[float, real(0, 1)] = 0.5
+    sigma: Annotated[float, partial(check_number, low=0)] = 0.1
+    width: Annotated[int, whole(1)] = 32
 
     def n_outputs(self, n_channels: int) -> int:
-        return int(self.width)
+        return self.width
 
     def make_head(self, d_model: int, n_outputs: int, stride: int) -> nn.Module:
         return nn.Sequential(nn.Linear(d_model, d_model), nn.GELU(), nn.Linear(d_model, n_outputs))
@@ -89,5 +83,6 @@ class Contrastive(Objective, name="contrastive"):
         B, z = len(outputs) // 2, F.normalize(outputs, dim=1)
         itself = torch.eye(2 * B, dtype=torch.bool, device=z.device)
         scores = (z @ z.T / self.temperature).masked_fill(itself, float("-inf"))
-        other = torch.arange(2 * B, device=z.device).roll(B)
-        return F.cross_entropy(scores, other, reduction="none").unflatten(0, (2, B)).mean(dim=0)
+        second_view = torch.arange(2 * B, device=z.device).roll(B)
+        losses = F.cross_entropy(scores, second_view, reduction="none")
+        return losses.unflatten(0, (2, B)).mean(dim=0)

@@ -1,16 +1,20 @@
 """`masked`: reconstruct hidden values."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, inf, log
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tsformer._checks import check_number, real
 from tsformer.augmentation import Batch
 from tsformer.objectives.base import InputLayout, Objective, Posed, PretrainingTransformer
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Masked(Objective, name="masked"):
     """Hide spans of each channel, and reconstruct the hidden values.
 
@@ -43,14 +47,13 @@ class Masked(Objective, name="masked"):
 
     reference = "Zerveas et al. 2021"
 
-    def __init__(self, *, ratio: float = 0.15, span: float = 3.0):
-        self.ratio, self.span = ratio, span
-        self._check_option("ratio", 0, 1, excluded=True)
-        self._check_option("span", 0, excluded=True)
-        if span < 1 or span * (1 - ratio) < ratio:
-            raise ValueError(
-                f"hidden and visible spans must be at least 1; got span={span!r}, ratio={ratio!r}"
-            )
+    ratio: Annotated[float, real(0, 1)] = 0.15
+    span: Annotated[float, partial(check_number, low=1)] = 3.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.span * (1 - self.ratio) < self.ratio:
+            raise ValueError(f"visible spans of {self!r} must have a mean of at least 1 token")
 
     def n_outputs(self, n_channels: int) -> int:
         return n_channels
@@ -86,7 +89,7 @@ class Masked(Objective, name="masked"):
             near = F.pad(hidden, (0, 0, 1, 1))
             beside = near[:, :-2] | near[:, 1:-1] | near[:, 2:]
             parts.append(x[..., C : 2 * C].masked_fill(beside, 0.0))
-        rest = x[..., sum(part.shape[-1] for part in parts) :]
+        rest = x[..., sum(columns.shape[-1] for columns in parts) :]
         values = torch.cat([*parts, rest], dim=-1)
         return Posed(replace(batch, values=values, partner=None, share=None), x[..., :C], counted)
 
@@ -112,7 +115,7 @@ def spans(
     starts_hidden = torch.rand(B, C, 1, device=device) < ratio
     drawn = torch.rand(B, C, N, device=device)
     odd = torch.arange(N, device=device) % 2 == 1
-    means = span, span * (1 - ratio) / ratio  # a span goes on with probability 1 - 1 / mean
+    means = span, span * (1 - ratio) / ratio  # a span continues with probability 1 - 1 / mean
     log_hidden, log_visible = (log(1 - 1 / m) if m > 1 else -inf for m in means)
     logs = torch.where(starts_hidden ^ odd, log_hidden, log_visible)
     lengths = 1 + torch.log1p(-drawn).div(logs).floor()

@@ -52,10 +52,10 @@ class CheckpointFile:
     def load(self) -> dict[str, Any] | None:
         """Return the saved state, or None without a checkpoint of this run."""
         if not self.path.exists():
-            if others := len(list(self.path.parent.glob("training-*.pt"))):
+            if n_files := len(list(self.path.parent.glob("training-*.pt"))):
                 warn_caller(
-                    f"resume=True found no checkpoint of this run in {self.path.parent}: the "
-                    f"{others} checkpoints there are of other runs; training starts from scratch"
+                    f"resume=True found no checkpoint of this run in {self.path.parent}, but "
+                    f"{n_files} of other runs; training starts from scratch"
                 )
             return None
         with self.to_be_read():
@@ -86,8 +86,8 @@ def resume_run(run: TrainingRun, optimizer: torch.optim.Optimizer, file: Checkpo
         return
     with file.to_be_read():
         # The options depend on the device and on CUDA graphs, so this run's options stay.
-        own = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({**saved["optimizer"], "param_groups": own})
+        options = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({**saved["optimizer"], "param_groups": options})
         vars(run).update({name: saved["position"][name] for name in _POSITION})
         run.total = run.total.to(device)
         run.generator.set_state(run.shuffling)
@@ -114,27 +114,27 @@ def save_run(run: TrainingRun, optimizer: torch.optim.Optimizer, file: Checkpoin
     try:
         file.save(content)
     except OSError as error:
-        warn_caller(f"checkpoint {file.path} could not be written ({error}); training goes on")
+        warn_caller(f"checkpoint {file.path} could not be written ({error}); training continues")
 
 
 def fingerprint(run: TrainingRun) -> str:
     """Hash all inputs of a training run; return 16 hex digits."""
     digest: Any = hashlib.blake2b(digest_size=8)
     plan = run.state.plan
-    fields = {f.name: getattr(plan, f.name) for f in dataclasses.fields(plan)}
-    relevant = [(k, v) for k, v in fields.items() if k not in _IRRELEVANT]
-    names = sorted(plan.pretrained.names) if plan.pretrained else None  # not in its repr
+    names = [f.name for f in dataclasses.fields(plan) if f.name not in _IRRELEVANT]
+    relevant = [(name, getattr(plan, name)) for name in names]
+    pretrained = sorted(plan.pretrained.names) if plan.pretrained else None  # not in its repr
     loss = run.loss if isinstance(run.loss, Pretext) else None
-    digest.update(repr((relevant, names, loss)).encode())
+    digest.update(repr((relevant, pretrained, loss)).encode())
 
-    def add(parts: Iterable[Tensor | None]) -> None:
-        for number, part in enumerate(parts):
-            if part is None:
+    def add(chunks: Iterable[Tensor | None]) -> None:
+        for number, chunk in enumerate(chunks):
+            if chunk is None:
                 digest.update(b"none")
                 return
             if number == 0:
-                digest.update(f"{part.dtype} {tuple(part.shape[1:])}".encode())
-            digest.update(part.detach().cpu().contiguous().numpy())
+                digest.update(f"{chunk.dtype} {tuple(chunk.shape[1:])}".encode())
+            digest.update(chunk.detach().cpu().contiguous().numpy())
 
     for name, tensor in run.state.model.state_dict().items():
         digest.update(name.encode())
@@ -142,7 +142,7 @@ def fingerprint(run: TrainingRun) -> str:
     for data in (run, run.validation):
         if data is not None:
             for name in ("values", "mask", "times"):
-                add(getattr(part, name) for part in data.panel.parts())
+                add(getattr(chunk, name) for chunk in data.panel.parts())
             for whole in (data.panel.lengths, data.targets, data.weights):
                 add([whole])
     return digest.hexdigest()

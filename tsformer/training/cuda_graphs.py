@@ -139,11 +139,11 @@ class GraphedStep(TrainingStep):
             finally:
                 torch.cuda.set_sync_debug_mode(mode)
         waits = ""
-        for each in seen:
-            if _WAITS in str(each.message):
-                waits = waits or f"{each.filename}:{each.lineno}"
-            elif _PROTOTYPE not in str(each.message):
-                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        for w in seen:
+            if _WAITS in str(w.message):
+                waits = waits or f"{w.filename}:{w.lineno}"
+            elif _PROTOTYPE not in str(w.message):
+                warnings.warn_explicit(w.message, w.category, w.filename, w.lineno)
         if waits:
             self._give_up(f"they wait for the device, as .item() does ({waits})")
         elif draws != _states_of_the_cpu():
@@ -153,8 +153,7 @@ class GraphedStep(TrainingStep):
     def _give_up(self, reason: str) -> None:
         self._captures = False
         self._graphs.clear()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        torch.cuda.empty_cache()
         warn_caller(_NOT_CAPTURED + reason)
 
 

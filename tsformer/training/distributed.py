@@ -21,8 +21,9 @@ from tsformer.training.plan import TrainingPlan
 class Ranks:
     """Rank of this process, and the number of processes.
 
-    Each takes its part of every batch. DistributedDataParallel averages the gradients, and batch
-    norms sum over the processes: but for rounding and dropout, a step is that of one process.
+    Each process takes its part of every batch. DistributedDataParallel averages the gradients, and
+    batch norms sum over the processes. A step equals a step of one process, up to rounding and
+    dropout.
     """
 
     rank: int = 0
@@ -86,8 +87,8 @@ class Ranks:
             "cannot train with frozen parameters: start one": plan.frozen,
             f"cannot share a batch of {smallest} series: raise batch_size": smallest < self.size,
         }
-        for problem, found in problems.items():
-            if found:
+        for problem, occurs in problems.items():
+            if occurs:
                 raise ValueError(f"{self.size} processes {problem}")
         norms = [m for m in model.modules() if isinstance(m, MaskedBatchNorm)]
         for norm in norms:

@@ -167,14 +167,14 @@ def train_ensemble(
     callbacks = list(callbacks) or [() for _ in models]
     shared: dict[str, Any] = {"weights": weights, "validation": validation}
     jobs = [
-        ((model, panel, targets, loss, plan), shared | {"history": history, "callbacks": own})
-        for model, plan, history, own in zip(models, plans, histories, callbacks, strict=True)
+        ((model, panel, targets, loss, plan), shared | {"history": rows, "callbacks": calls})
+        for model, plan, rows, calls in zip(models, plans, histories, callbacks, strict=True)
     ]
     on_gpu = plans[0].device.type == "cuda"
     n_processes = 1 if on_gpu else min(joblib.effective_n_jobs(n_jobs), len(models))
     trained: Iterable[Any] = (train(*arguments, **options) for arguments, options in jobs)
     if n_processes > 1:
-        if any(not callback.stateless for own in callbacks for callback in own):
+        if not all(callback.stateless for calls in callbacks for callback in calls):
             raise ValueError(
                 f"n_jobs={n_jobs} trains in other processes, which cannot call callbacks, also of "
                 "verbose=1; use n_jobs=1"
@@ -287,11 +287,11 @@ def make_optimizer(model: nn.Module, plan: TrainingPlan) -> torch.optim.AdamW:
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate, times the factor of each group."""
     for group in optimizer.param_groups:
-        own = rate * group["lr_scale"]
+        scaled = rate * group["lr_scale"]
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(own)
+            group["lr"].fill_(scaled)
         else:
-            group["lr"] = own
+            group["lr"] = scaled
 
 
 def set_frozen(model: nn.Module, names: frozenset[str]) -> None:

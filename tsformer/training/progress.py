@@ -51,15 +51,15 @@ class ProgressBar(Callback):
 
 
 class ProgressHint(Callback):
-    """Say on a terminal that `verbose` shows progress, once, of a fit that takes long."""
+    """Hint on a terminal that `verbose` shows progress: once, in a long fit."""
 
-    said = False
+    shown = False
 
     def on_train_begin(self, state: TrainingState) -> None:
         self._begun = monotonic()
 
     def on_epoch_end(self, state: TrainingState) -> None:
         late = monotonic() - self._begun > SECONDS_WITHOUT_WORD and state.epoch < state.n_epochs
-        if late and not ProgressHint.said and sys.stderr.isatty():
-            ProgressHint.said = True
-            note("fit goes on; verbose=1 shows progress")
+        if late and not ProgressHint.shown and sys.stderr.isatty():
+            ProgressHint.shown = True
+            note("fit continues; verbose=1 shows progress")

@@ -62,39 +62,37 @@ class TrainingStep:
 
     def _gradients(self, index: Tensor, rows: Tensor, number: int) -> Tensor:
         """Compute the gradient of the batch's mean loss."""
-        plan, panel, own = self.plan, self.panel, rows
-        if self.shared:
-            own = self.ranks.part(rows)
-        inputs = panel.take(index, rows=own if self.divided else rows, device=plan.device)
+        plan, panel = self.plan, self.panel
+        local = self.ranks.part(rows) if self.shared else rows
+        inputs = panel.take(index, rows=local if self.divided else rows, device=plan.device)
         batch = Batch(*inputs, panel.symbolic, panel.n_flags)
         if plan.augmentation is not None:
             with seeded(plan.seed, batch.values.device, number):
                 batch = plan.augmentation(batch)
         self.optimizer.zero_grad(set_to_none=True)
-        loss, norm, partners = self.loss, self.norm_weights, own
+        loss, norm, partners = self.loss, self.norm_weights, local
         share: Tensor | None = None
         if isinstance(loss, Pretext):
             task = posed(loss, batch, seed=plan.seed, step=number)
             batch, norm = task.batch, None
         elif batch.partner is not None and batch.share is not None:
-            partners, share = rows[batch.partner], batch.share
-            if self.shared:
-                partners, share = self.ranks.part(partners), self.ranks.part(share)
-        weights = {} if norm is None else {"weights": norm[own]}
+            partners = self.ranks.part(rows[batch.partner])
+            share = self.ranks.part(batch.share)
+        weights = {} if norm is None else {"weights": norm[local]}
         if norm is not None and share is not None:
-            weights = {"weights": share * norm[own] + (1 - share) * norm[partners]}
-        of_model = [batch.values, batch.mask, batch.times]
+            weights = {"weights": share * norm[local] + (1 - share) * norm[partners]}
+        tensors = [batch.values, batch.mask, batch.times]
         if self.shared and not self.divided:
-            of_model = [x if x is None or len(x) == 1 else self.ranks.part(x) for x in of_model]
+            tensors = [x if x is None or len(x) == 1 else self.ranks.part(x) for x in tensors]
         with torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16):
-            outputs = self.forward(*of_model, **weights).float()
+            outputs = self.forward(*tensors, **weights).float()
         if isinstance(loss, Pretext):
             losses = loss.objective.losses(outputs, task)
             losses = losses if self.weights is None else losses * self.weights[rows]
         elif share is None:
-            losses = self._losses(outputs, own)
+            losses = self._losses(outputs, local)
         else:
-            losses = share * self._losses(outputs, own)
+            losses = share * self._losses(outputs, local)
             losses = losses + (1 - share) * self._losses(outputs, partners)
         # Processes average their gradients, so each loss is scaled by their number.
         (losses.sum() * self.ranks.size / len(rows)).backward()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Snapshot = tuple[int, dict[str, Tensor]]  # an epoch and the weights at its end
-_SERIES_FOR_AVERAGES = 4096  # of batch norms, at most, in each validation
+SERIES_FOR_AVERAGES = 4096  # of batch norms, at most, in each validation
 
 
 class History(list[dict[str, float]]):
@@ -173,7 +173,7 @@ class TrainingRun:
 
         With validation data it reads a few thousand random series; norms of frozen weights stay.
         """
-        plan, panel, part = self.state.plan, self.panel, self.ranks.part
+        plan, panel, ranks = self.state.plan, self.panel, self.ranks
         model: Any = self.state.model
         norms = {
             module: module.momentum
@@ -193,17 +193,17 @@ class TrainingRun:
         seen, generator = 0.0, torch.Generator().manual_seed(plan.seed)
         batches = list(shuffled(len(panel), plan.batch_size, generator))
         if self.validation is not None:
-            batches = batches[: max(_SERIES_FOR_AVERAGES // plan.batch_size, 1)]
+            batches = batches[: max(SERIES_FOR_AVERAGES // plan.batch_size, 1)]
         # Norms that sum over all processes need only this process's part of each batch.
         shared = all(isinstance(norm, MaskedBatchNorm) and norm.shared for norm in norms)
-        parts = [part(batch) for batch in batches] if self.ranks.size > 1 and shared else batches
+        local = [ranks.part(batch) for batch in batches] if ranks.size > 1 and shared else batches
         model.eval()  # averages kept during training lag behind the weights
         try:
             with (
                 seeded(plan.seed, plan.device),
                 torch.no_grad(),
                 torch.autocast(plan.device.type, torch.bfloat16, enabled=plan.bfloat16),
-                panel.ahead(parts) as coming,
+                panel.ahead(local) as coming,
             ):
                 for norm in norms:
                     norm.train()
@@ -231,7 +231,7 @@ class TrainingRun:
         row = {"epoch": epoch, "loss": loss, "lr": lr, "seconds": 0.0}
         lagging: list[tuple[Tensor, Tensor]] = []
         if validation is not None:
-            # Validate what is returned if training ends here, and train on as without validation.
+            # Validate the model that is returned if training ends here; restore it afterwards.
             norms = [m for m in state.model.modules() if isinstance(m, _BatchNorm)]
             lagging = [(x, x.clone()) for norm in norms for x in norm.buffers(recurse=False)]
             self.update_averages()

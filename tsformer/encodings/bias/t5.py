@@ -12,11 +12,11 @@ from tsformer.encodings.base import PositionalEncoding, relative_times
 class T5(PositionalEncoding, name="t5"):
     """Add to each score a trained value for the bucket of the distance and the head.
 
-    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. Of the
-    `m` buckets on one side, half are exact, one for each whole distance below ``m / 2``; the others
-    widen logarithmically up to `max_distance`, and the last also holds everything beyond. Distances
-    are rounded towards zero. All blocks share one table ``[2 m - 1, H]``, which leaves out the
-    authors' unused bucket.
+    ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. On each
+    side the first ``m / 2`` of `m` buckets hold one whole distance each. The last ``m / 2`` buckets
+    widen logarithmically up to `max_distance`, and the last one is open-ended. Distances are
+    rounded towards zero. All blocks share one table ``[2 m - 1, H]``, without the authors' unused
+    bucket.
 
     Parameters
     ----------

@@ -70,8 +70,8 @@ class FoPE(RoPE, name="fope"):
         n_whole = self.weights.shape[-1]
         with without_autocast(t.device):
             series = [
-                part[..., :n_whole] + part[..., :n_whole] @ weight.to(part.dtype)
-                for part, weight in zip((cos, sin), self.weights, strict=True)
+                waves[..., :n_whole] + waves[..., :n_whole] @ weight.to(waves.dtype)
+                for waves, weight in zip((cos, sin), self.weights, strict=True)
             ]
         still = cos.new_zeros(*series[0].shape[:-1], cos.shape[-1] - n_whole)
         return torch.cat([series[0], still + 1], dim=-1), torch.cat([series[1], still], dim=-1)

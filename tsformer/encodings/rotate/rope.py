@@ -48,14 +48,13 @@ class RoPE(PositionalEncoding, name="rope"):
     ):
         super().__init__()
         width = d_model // n_heads
-        label = self.name or type(self).__name__
         if width < 2:
             raise ValueError(
-                f"{label} rotates pairs of features, but a head is {width} wide (d_model={d_model},"
-                f" n_heads={n_heads}); use at most {d_model // 2} heads"
+                f"{self.label} rotates pairs of features, but a head is {width} wide "
+                f"(d_model={d_model}, n_heads={n_heads}); use at most {d_model // 2} heads"
             )
         if not 0 < fraction <= 1:
-            raise ValueError(f"fraction of {label} must be above 0 and at most 1; got {fraction!r}")
+            raise ValueError(f"fraction of {self.label} must be in (0, 1]; got {fraction!r}")
         self.rotated = max(int(fraction * width) // 2, 1) * 2
         self.base = base
 
