@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from small_estimators import RAGGED, TIMES, X, Y, convolutions, regressor
 from tsformer import EarlyClassifier, RandomConvolutionClassifier, load
 from tsformer.data import windows
 from tsformer.estimators import StreamingClassifier
-from tsformer.estimators.early import _stop
 
 RNG = np.random.default_rng(1)
 
@@ -69,8 +69,8 @@ def test_held_out_answers_leave_out_groups(made):
     noise = RNG.normal(size=(40, 1, 16)) + RNG.normal(size=(40, 1, 1))
     y, pairs = np.arange(40) % 2, np.arange(40).repeat(2)
     assert early(made).fit(noise, y).trade_offs_.accuracy.max() < 0.75
-    found = early(made).fit(noise[pairs], y[pairs], groups=pairs).trade_offs_
-    assert found.accuracy.max() < 0.75
+    rules = early(made).fit(noise[pairs], y[pairs], groups=pairs).trade_offs_
+    assert rules.accuracy.max() < 0.75
 
 
 def test_fit_folds_without_rare_class():
@@ -83,17 +83,17 @@ def test_fit_folds_without_rare_class():
 def test_decide_predict_early_and_stream_agree(threshold, n_agreeing, fitted):
     fitted.threshold_, fitted.n_agreeing_ = threshold, n_agreeing
     chosen = (0, 1, 2, 4, 5, 7)  # of other lengths than 18, which is a point
-    series, times = ([each[i] for i in chosen] for each in (RAGGED, TIMES))
+    series, times = [RAGGED[i] for i in chosen], [TIMES[i] for i in chosen]
     labels, n_steps = fitted.predict_early(series, times)
     at_point = np.isin(n_steps, fitted.steps_)
-    assert (at_point | (n_steps == [len(each) for each in times])).all()
+    assert (at_point | (n_steps == [len(t) for t in times])).all()
     streams = [StreamingClassifier(fitted) for _ in series]
     for end in range(1, 25):
-        arrived = prefixes(series, end), [each[:end] for each in times]
-        found, decided = fitted.decide(*arrived)
+        arrived = prefixes(series, end), [t[:end] for t in times]
+        answers, decided = fitted.decide(*arrived)
         np.testing.assert_array_equal(decided, at_point & (n_steps <= end))
         expected = np.where(decided, labels, fitted.predict(*arrived))
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(answers, expected)
         for i, (stream, x, t) in enumerate(zip(streams, series, times, strict=True)):
             if end <= len(t):
                 answer = stream.update(x[:, end - 1 : end], t[end - 1 : end])
@@ -102,37 +102,46 @@ def test_decide_predict_early_and_stream_agree(threshold, n_agreeing, fitted):
                     assert (answer.label, answer.n_steps) == (labels[i], n_steps[i])
 
 
-def answers(*named: tuple[int, float] | None) -> np.ndarray:
-    """Answers at successive points about one series: a class and its probability."""
-    found = np.full((len(named), 1, 2), np.nan)
-    for row, each in zip(found[:, 0], named, strict=True):
-        if each:
-            row[[each[0], 1 - each[0]]] = each[1], 1 - each[1]
-    return found
+class LastValue(ClassifierMixin, BaseEstimator):
+    """Classifier whose probability of class 1 is the last value."""
+
+    def fit(self, X: list[np.ndarray], y: np.ndarray) -> LastValue:
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X: list[np.ndarray]) -> np.ndarray:
+        return np.array([[1 - x[0, -1], x[0, -1]] for x in X])
 
 
 @pytest.mark.parametrize(
-    ("named", "n_agreeing", "stop"),
+    ("values", "n_agreeing", "stop"),
     [
-        ([(0, 0.8), (1, 0.8), (1, 0.8)], 2, 2),  # another class begins anew
-        ([(0, 0.8), (0, 0.6), (0, 0.8), (0, 0.8)], 2, 3),  # so does an unsure answer
-        ([(1, 0.8), None, (1, 0.8), (1, 0.8)], 2, 2),
-        ([(0, 0.8), (0, 0.8), (0, 0.8), (0, 0.8)], 3, 2),  # the run begins at its first answer
-        ([(0, 0.6), (0, 0.6)], 1, 1),  # the last point is answered in any case
-        ([(0, 0.6), None], 1, -1),
+        ([0.2, 0.8, 0.8], 2, 2),  # another class begins anew
+        ([0.2, 0.4, 0.2, 0.2], 2, 3),  # so does an unsure answer
+        ([0.8, np.nan, 0.8, 0.8], 2, 2),
+        ([0.2, 0.2, 0.2, 0.2], 3, 2),  # the run begins at its first answer
+        ([0.4, 0.4], 1, 1),  # the last point is answered in any case
+        ([0.4, np.nan], 1, 2),
     ],
 )
-def test_stop(named, n_agreeing, stop):
-    assert _stop(answers(*named), 0.75, n_agreeing).tolist() == [stop]
+def test_decide_stops_after_agreeing_answers(values, n_agreeing, stop):
+    n = len(values)
+    clf = early(LastValue(), points=n).fit(RNG.uniform(size=(8, 1, n)), np.arange(8) % 2)
+    clf.threshold_, clf.n_agreeing_ = 0.75, n_agreeing
+    series = np.array([[values]] * 2)  # two, whose answers must not be one run
+    decided = [clf.decide(series[..., : i + 1])[1].tolist() for i in range(n)]
+    assert decided == [[i >= stop] * 2 for i in range(n)]
 
 
 def test_trade_offs_match_predict_early(fitted):
     assert fitted.trade_offs_.earliness.max() == 1
     lengths = [x.shape[1] for x in RAGGED]
     rules = fitted.trade_offs(RAGGED, Y, TIMES)
-    own = rules.query("threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_")
-    assert len(own) == 1
-    for row in [*own.itertuples(), *rules[::50].itertuples()]:
+    fitted_rule = rules.query(
+        "threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_"
+    )
+    assert len(fitted_rule) == 1
+    for row in [*fitted_rule.itertuples(), *rules[::50].itertuples()]:
         fitted.threshold_, fitted.n_agreeing_ = row.threshold, row.n_agreeing
         labels, n_steps = fitted.predict_early(RAGGED, TIMES)
         expected = (labels == Y).mean(), (n_steps / lengths).mean()
@@ -155,14 +164,14 @@ def test_predict_early_late_or_longer_series(fitted):
     late[0][:, :14] = np.nan
     again = early(convolutions()).fit(late, Y, times=TIMES)
     assert again.predict_early(late, TIMES)[1][0] >= 15
-    longer, other = np.concatenate([X, X], axis=2), early(points=[0.7]).fit(X[..., :10], Y)
-    assert other.steps_.tolist() == [7, 10]
-    other.threshold_ = 1.1
-    assert other.decide(longer)[1].all(), "at the last point in any case"
-    assert (other.predict_early(longer)[1] == 10).all()
+    longer, of_ten = np.concatenate([X, X], axis=2), early(points=[0.7]).fit(X[..., :10], Y)
+    assert of_ten.steps_.tolist() == [7, 10]
+    of_ten.threshold_ = 1.1
+    assert of_ten.decide(longer)[1].all(), "at the last point in any case"
+    assert (of_ten.predict_early(longer)[1] == 10).all()
     longer[1, :, :10] = np.nan
     with pytest.raises(ValueError, match="series 1 "):
-        other.decide(longer)
+        of_ten.decide(longer)
 
 
 def test_stream_of_dated_frames():
@@ -200,11 +209,11 @@ def test_save_and_load(tmp_path):
     fitted = early(points=[0.5, 0.75], cv=3, earliness=0.9).fit(X, Y).choose_rule(0.8)
     fitted.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
-    for found, expected in zip(loaded.predict_early(X), fitted.predict_early(X), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for result, expected in zip(loaded.predict_early(X), fitted.predict_early(X), strict=True):
+        np.testing.assert_array_equal(result, expected)
     assert loaded.choose_rule("harmonic").threshold_ == fitted.choose_rule("harmonic").threshold_
     assert (loaded.points, loaded.earliness, loaded.n_channels_) == ([0.5, 0.75], 0.9, 2)
-    with pytest.raises(TypeError, match="Nearest"):
+    with pytest.raises(TypeError):
         early(Nearest()).fit(X, Y).save(tmp_path / "model")
 
 
@@ -212,24 +221,25 @@ def test_refused_data_leave_fit(fitted):
     before = fitted.predict_proba(RAGGED, TIMES)
     frame, labels = pd.DataFrame(X[:, 0]), pd.Series(Y)
     by_id, stream = early().fit(frame, labels), StreamingClassifier(fitted)
-    for call, arguments, message in (
-        (fitted.fit, (RAGGED, Y[:5]), "y has 5"),
-        (fitted.fit, (RAGGED[:1], Y[:1]), "groups"),
-        (fitted.fit, (np.full((16, 2, 9), np.nan), Y), "no value"),
-        (fitted.decide, ([np.ones((2, 0))], [[]]), "empty"),
-        (fitted.decide, (X[:, :1],), "channels"),
-        (fitted.trade_offs, (RAGGED, Y.astype(str), TIMES), "label"),
-        (fitted.choose_rule, (0.01,), r"0\.01"),
-        (early(earliness=0.1).fit, (X, Y), r"0\.1"),
-        *((f, (frame, labels[::-1]), "same ids") for f in (by_id.trade_offs, by_id.fit)),
-        (stream.update, (np.ones(1), [0.0]), "channels"),
-        (stream.update, (np.ones((2, 12)),), "times"),
-        (clone(fitted).decide, (X,), "not fitted"),
-        (early(regressor()).fit, (X, Y), "predict_proba; got TSTransformerRegressor"),
-        (lambda: early(Nearest()).fit(X, Y, times=np.arange(24)), (), "Nearest"),
-        (StreamingClassifier, (convolutions(),), "RandomConvolutionClassifier"),
+    with pytest.raises(ValueError, match="groups"):
+        fitted.fit(RAGGED[:1], Y[:1], times=TIMES[:1])
+    for error, call, *arguments in (
+        (ValueError, fitted.fit, RAGGED, Y[:5]),
+        (ValueError, fitted.fit, np.full((16, 2, 9), np.nan), Y),
+        (ValueError, fitted.decide, [np.ones((2, 0))], [[]]),
+        (ValueError, fitted.decide, [x[:1] for x in RAGGED], TIMES),
+        (ValueError, fitted.trade_offs, RAGGED, Y.astype(str), TIMES),
+        (ValueError, fitted.choose_rule, 0.01),
+        (ValueError, early(earliness=0.1).fit, X, Y),
+        *((ValueError, call, frame, labels[::-1]) for call in (by_id.trade_offs, by_id.fit)),
+        (ValueError, stream.update, np.ones(1), [0.0]),
+        (ValueError, stream.update, np.ones((2, 12))),
+        (NotFittedError, clone(fitted).decide, X),
+        (TypeError, early(regressor()).fit, X, Y),
+        (ValueError, partial(early(Nearest()).fit, times=np.arange(24)), X, Y),
+        (TypeError, StreamingClassifier, convolutions()),
     ):
-        with pytest.raises((ValueError, TypeError, NotFittedError), match=message):
+        with pytest.raises(error):
             call(*arguments)
     np.testing.assert_array_equal(fitted.predict_proba(RAGGED, TIMES), before)
     right = fitted.predict(RAGGED, TIMES) == Y
@@ -285,7 +295,7 @@ def test_arrays_are_numbered_on(model):
     stream = StreamingClassifier(model, 20)  # without overlap
     assert stream.update(x[:, :19]) == (None, False, 0, None)
     answer = stream.update(x[:, 19:65])
-    assert [each.n_steps for each in stream.answers] == [20, 40, 60]
+    assert [window.n_steps for window in stream.answers] == [20, 40, 60]
     assert answer.n_steps == 60
     np.testing.assert_allclose(answer.proba, model.predict_proba(x[None, :, 40:60])[0], atol=1e-6)
     assert stream.update(x[:, 65:66]) is answer

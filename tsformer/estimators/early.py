@@ -1,14 +1,15 @@
 """EarlyClassifier: answers about series that are still arriving."""
 
 import os
+from copy import copy
 from dataclasses import field, replace
+from itertools import product, repeat
 from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import Finite, check_fields_of, read_fields, real, whole, with_parameters
@@ -24,7 +25,7 @@ from tsformer.estimators.saving import fitted_state, restored
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.series_estimator import SeriesEstimator, drawn_seed, unobserved
 from tsformer.estimators.summary import card
-from tsformer.estimators.targets import Classes, check_length, read_targets
+from tsformer.estimators.targets import Classes, read_labels
 from tsformer.persistence import write_folder
 
 #: Columns of `trade_offs`.
@@ -37,25 +38,21 @@ _check_earliness = real(0, 1, also=("harmonic",))
 
 def _check_points(name: str, value: Any) -> None:
     """Allow a number of points, or increasing shares."""
-    shares = np.asarray(value)
-    if shares.ndim == 0:
-        return whole(1)(name, value)
-    numbers = shares.ndim == 1 and shares.dtype.kind in "if" and len(shares)
-    if not numbers or shares[-1] > 1 or not (np.diff(shares, prepend=0) > 0).all():
+    if np.ndim(value) == 0:
+        whole(1)(name, value)
+    elif not (len(value) and value[-1] <= 1 and (np.diff([0, *value]) > 0).all()):
         raise ValueError(f"{name} must be an int, or increasing shares in (0, 1]; got {value!r}")
-    return None
 
 
 @with_parameters
 class EarlyClassifier(ClassifierMixin, BaseEstimator):
     """Classifier of series that are still arriving, with a rule that decides when to answer.
 
-    One classifier is trained on prefixes of the raw series, cut at every point: scaling sees the
-    prefix alone. The rule answers at the first point where `n_agreeing_` successive predictions
+    One classifier is trained on raw prefixes of all series, cut at every point: its scaling sees
+    the prefix alone. The rule answers at the first point where `n_agreeing_` successive predictions
     agree, each with a probability of at least `threshold_`, and at the last point in any case. It
-    is chosen on held-out series with all their prefixes: leave-one-out for random convolutions,
-    cross-validation for other classifiers. Points where no channel has a value are skipped. `fit`
-    trains on `points` times as many series; random convolutions take a time cubic in this number.
+    is chosen on held-out series: leave-one-out for random convolutions, whose time is cubic in the
+    number of prefixes, else cross-validation. Points where no channel has a value are skipped.
 
     Parameters
     ----------
@@ -64,25 +61,22 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         arrays (channels, length) of unequal lengths.
     points : int or sequence of float, default=10
         Number of equally spaced points, or their increasing shares of the longest training series.
-        The full length is always a point.
     earliness : "harmonic" or float, default="harmonic"
         "harmonic" maximises the harmonic mean of accuracy and 1 - earliness; earliness is the mean
         share of a series that is seen. A number maximises the accuracy with at most this earliness.
     cv, random_state : default=5, None
-        Number of folds for held-out answers without leave-one-out; seed of the folds and of the
-        default classifier.
+        Folds for held-out answers without leave-one-out; seed of folds and default classifier.
 
     Attributes
     ----------
     classes_, classifier_ : ndarray (n_classes,), classifier
         The labels, sorted, and the classifier of prefixes of series with `n_channels_` channels.
     steps_, threshold_, n_agreeing_, trade_offs_ : ndarray (n_points,), float, int, DataFrame
-        The points, as numbers of steps, the rule, and `trade_offs` of the held-out answers.
+        The points in steps, the rule, and `trade_offs` of the held-out answers.
 
     References
     ----------
-    .. [1] Schafer and Leser, "TEASER: early and accurate time series classification", DMKD 34,
-       2020. https://arxiv.org/abs/1908.03405
+    .. [1] Schafer and Leser, "TEASER", DMKD 34, 2020. https://arxiv.org/abs/1908.03405
 
     Examples
     --------
@@ -123,49 +117,46 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         check_fields_of(self)
-        seed, made = drawn_seed(self.random_state), self.classifier
+        seed, made, fitted = drawn_seed(self.random_state), self.classifier, copy(self)
         made = RandomConvolutionClassifier(random_state=seed) if made is None else clone(made)
         if not hasattr(made, "predict_proba"):
             raise TypeError(f"classifier must have predict_proba; got {type(made).__name__}")
         check_ids(X, y, "y")
         refuse_recording(X, y)
-        series, labels = _read(made, X, times), read_targets(y, "y")
-        check_length(len(series), labels, "y")
-        classes, targets = np.unique(labels, return_inverse=True)
+        series, target = _read(made, X, times), Classes(np.unique(read_labels(y, "y")))
+        targets = target.encode(y, "y", len(series))
         groups = None if groups is None else grouping.read_groups(groups, X, len(series))
         groups = grouping.merge_copies(groups, grouping.first_equal(series))
         groups = np.arange(len(series)) if groups is None else groups
         if len(np.unique(groups)) < 2:
             raise ValueError(f"a rule needs 2 groups of series; got {len(series)} series in 1")
-        shares = self.points
-        shares = np.arange(1, shares + 1) / shares if np.ndim(shares) == 0 else shares
+        shares: Any = self.points
+        shares = shares if np.ndim(shares) else np.arange(1, shares + 1) / shares
         exact = (np.array([*shares, 1.0]) * series.n_steps).round(6)  # 10 * 0.7 is above 7
-        steps = np.unique(np.ceil(exact).astype(np.int64).clip(1))
-        ends = _ends(series, steps, complete=True)
-        share, prefixes, case = ends / series.lengths, _cut(series, ends), np.nonzero(ends)[1]
+        fitted.steps_ = np.unique(np.ceil(exact).astype(np.int64).clip(1))
+        prefixes, case, last = _prefixes(series, fitted.steps_, complete=True)
 
-        def fitted(part: npt.NDArray[np.bool_]) -> Any:
-            chosen = case[part]
-            known = {"groups": groups[chosen]} if isinstance(made, SeriesEstimator) else {}
+        def trained(fold: npt.NDArray[np.bool_]) -> Any:
+            chosen = case[fold]
+            options = {"groups": groups[chosen]} if isinstance(made, SeriesEstimator) else {}
             with layout_is_checked(), grouping.copies_are_grouped():
-                return clone(made).fit(_input(made, prefixes.part(part)), labels[chosen], **known)
+                labels = target.decode(targets[chosen])
+                return clone(made).fit(_input(made, prefixes.part(fold)), labels, **options)
 
-        final = fitted(np.full(len(case), True))
-        proba: Any = final.left_out()[0] if hasattr(final, "left_out") else ()
+        fitted.classifier_ = clf = trained(np.full(len(case), True))
+        proba: Any = clf.left_out()[0] if hasattr(clf, "left_out") else ()
         if len(proba) < len(case):  # of another classifier, or of a sample of very many
-            proba = np.zeros((len(case), len(classes)))
+            proba = np.zeros((len(case), target.n_outputs))
             for fold in grouping.group_folds(targets, groups, self.cv, seed):
                 test = fold[case]
                 with unobserved():
-                    other = fitted(~test)
-                columns = np.ix_(test, np.searchsorted(classes, other.classes_))
-                proba[columns] = other.predict_proba(_input(other, prefixes.part(test)))
-        answers = np.full((*ends.shape, len(classes)), np.nan)
-        answers[ends > 0] = proba
-        table = _trade_offs(answers, share, targets)
-        self.threshold_, self.n_agreeing_ = _best_rule(table, self.earliness)
-        self.target_, self.classifier_, self.steps_ = Classes(classes), final, steps
-        self.n_channels_, self.trade_offs_ = series.n_channels, table
+                    clf = trained(~test)
+                columns = np.ix_(test, np.searchsorted(target.classes, clf.classes_))
+                proba[columns] = clf.predict_proba(_input(clf, prefixes.part(test)))
+        answers = _Answers(proba, case, prefixes.lengths, last)
+        fitted.trade_offs_ = _trade_offs(answers, series.lengths, targets)
+        fitted.target_, fitted.n_channels_ = target, series.n_channels
+        self.__dict__ = fitted.choose_rule(self.earliness).__dict__
         return self
 
     def choose_rule(self, earliness: float | str) -> Self:
@@ -181,7 +172,13 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         _check_earliness("earliness", earliness)
-        self.threshold_, self.n_agreeing_ = _best_rule(self.trade_offs_, earliness)
+        rules, order = self.trade_offs_, ["harmonic_mean", "accuracy"]
+        if not isinstance(earliness, str):  # a mean share has a rounding error
+            order, rules = order[::-1], rules[rules.earliness <= earliness + 1e-9]
+            if rules.empty:
+                raise ValueError(f"earliness={earliness:g} is before the first point")
+        best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
+        self.threshold_, self.n_agreeing_ = float(best.threshold), int(best.n_agreeing)
         return self
 
     def predict_proba(self, X: Any, times: Any = None) -> _Floats:
@@ -189,8 +186,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X, times : as in `fit`
-            Series as far as they have arrived.
+        X, times : as in `fit`, as far as they have arrived
 
         Returns
         -------
@@ -209,9 +205,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Returns labels ``(n,)``, and numbers of steps until the answers ``(n,)``.
         """
-        series, answers, ends = _ask(self, X, times, complete=True)
-        final = _stop(answers, self.threshold_, self.n_agreeing_), np.arange(len(series))
-        return self.classes_[answers[final].argmax(axis=1)], ends[final]
+        _, answers, final = _ask(self, X, times, complete=True)
+        return self.target_.decide(answers.proba[final]), answers.n_steps[final]
 
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Apply the rule to series that are still arriving, without state between calls.
@@ -222,16 +217,15 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        labels : ndarray (n,)
-            Final answers, whatever arrives later; where the rule waits, those of `predict`.
-        decided : ndarray (n,) of bool
-            Whether an answer is final.
+        labels, decided : ndarray (n,), ndarray (n,) of bool
+            The answers, and whether each is final, whatever arrives later. Where the rule waits,
+            the label is that of `predict`.
         """
-        series, answers, _ = _ask(self, X, times, complete=False)
-        stop = _stop(answers, self.threshold_, self.n_agreeing_)
-        decided, proba = stop >= 0, self.predict_proba(series)
-        proba[decided] = answers[stop[decided], np.flatnonzero(decided)]
-        return self.classes_[proba.argmax(axis=1)], decided
+        series, answers, final = _ask(self, X, times)
+        labels, decided = self.predict(series), np.full(len(series), False)
+        decided[answers.case[final]] = True
+        labels[decided] = self.target_.decide(answers.proba[final])
+        return labels, decided
 
     def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
         """Compute accuracy and earliness of many rules on complete series.
@@ -247,13 +241,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             (the mean share that is seen), harmonic_mean (of accuracy and 1 - earliness).
         """
         check_ids(X, y, "y")
-        labels = read_targets(y, "y")
-        series, answers, ends = _ask(self, X, times, complete=True)
-        check_length(len(series), labels, "y")
-        unique_labels(self.classes_, labels)  # raises for strings among numbers
-        targets = pd.Index(self.classes_).get_indexer(labels)
+        series, answers, _ = _ask(self, X, times, complete=True)
+        targets = self.target_.encode(y, "y", len(series))
         rule = self.n_agreeing_, self.threshold_
-        return _trade_offs(answers, ends / series.lengths, targets, rule)
+        return _trade_offs(answers, series.lengths, targets, rule)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.
@@ -265,14 +256,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if not isinstance(self.classifier_, SeriesEstimator):
             raise TypeError(f"save writes classifiers of tsformer; got {self.classifier_!r:.80}")
-        described, tensors = fitted_state(self.classifier_)
-        parameters = self.get_params(deep=False) | {"points": np.array(self.points).tolist()}
-        del parameters["classifier"]
-        rule = {"steps": self.steps_.tolist(), "trade_offs": self.trade_offs_.to_dict("list")}
-        rule |= {"threshold": self.threshold_, "n_agreeing": self.n_agreeing_}
-        rule["parameters"] = parameters
+        rule = {name: getattr(self, f"{name}_") for name in ("threshold", "n_agreeing")}
+        rule |= {"steps": self.steps_.tolist(), "trade_offs": self.trade_offs_.to_dict("list")}
+        unsaved = {"classifier": None, "points": np.array(self.points).tolist()}
+        rule["parameters"] = self.get_params(deep=False) | unsaved
         state: dict[str, Any] = {"class": "EarlyClassifier", "rule": rule}
-        state["classifier"] = described
+        state["classifier"], tensors = fitted_state(self.classifier_)
         text = f"# EarlyClassifier\n\nIt answers after {rule['steps']} steps, by predictions of:\n"
         write_folder(path, state, tensors, f"{text}\n{card(self.classifier_)}")
 
@@ -282,13 +271,12 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         kinds: dict[str, Any] = {"threshold": Finite, "n_agreeing": _Count, "steps": list[_Count]}
         kinds |= {"trade_offs": dict[str, list[Finite]], "parameters": dict[str, Any]}
         rule = read_fields(state.get("rule"), "rule", **kinds)
-        final = restored(state.get("classifier"), tensors, device, ClassifierMixin)
-        early = cls(clone(final), **rule["parameters"])
+        clf = restored(state.get("classifier"), tensors, device, ClassifierMixin)
+        early = cls(**rule["parameters"] | {"classifier": clone(clf)})
         check_fields_of(early)
-        early.classifier_, early.target_ = final, final.target_
-        early.n_channels_, early.steps_ = final.n_channels_, np.array(rule["steps"])
         early.threshold_, early.n_agreeing_ = rule["threshold"], rule["n_agreeing"]
-        early.trade_offs_ = pd.DataFrame(rule["trade_offs"])
+        early.steps_, early.trade_offs_ = np.array(rule["steps"]), pd.DataFrame(rule["trade_offs"])
+        early.classifier_, early.target_, early.n_channels_ = clf, clf.target_, clf.n_channels_
         if (np.diff(early.steps_) <= 0).any() or [*early.trade_offs_] != _RULES:
             raise ValueError(f"rule must have increasing steps, and trade_offs of {_RULES}")
         return early
@@ -308,16 +296,16 @@ class StreamingClassifier:
 
     With `length`, it predicts every complete window that `tsformer.data.windows` would cut.
     Otherwise it answers about one series as `EarlyClassifier.decide` does, but also after the full
-    length if its last values are missing. The whole prefix is classified once at each point or
-    window, because a later step changes the scaling, gaps and attention of earlier ones.
+    length if its last values are missing. Each prefix or window is classified as a whole, because a
+    later step changes the scaling, gaps and attention of earlier ones.
 
     Parameters
     ----------
     classifier : EarlyClassifier, or any classifier with `length`
         Fitted.
     length, stride, pause : int or duration, optional
-        Windows, as in `tsformer.data.windows`; steps if the sampling is irregular. By default,
-        those of ``tsformer fit --window``; `stride` is by default `length`.
+        As in `tsformer.data.windows`; steps if the sampling is irregular. By default, those of
+        ``tsformer fit --window``; `stride` is by default `length`.
 
     Attributes
     ----------
@@ -331,9 +319,8 @@ class StreamingClassifier:
     >>> X, y = load_dataset("ItalyPowerDemand", split="train")
     >>> small = RandomConvolutionClassifier(1000, n_groups=2, random_state=0)
     >>> stream = StreamingClassifier(EarlyClassifier(small, points=4).fit(X, y))
-    >>> for chunk in np.split(X[0], 6, axis=1):
-    ...     answer = stream.update(chunk)
-    >>> answer.decided, 6 <= answer.n_steps <= 24
+    >>> answers = [stream.update(chunk) for chunk in np.split(X[0], 6, axis=1)]
+    >>> answers[-1].decided, 6 <= answers[-1].n_steps <= 24
     (True, True)
     """
 
@@ -345,7 +332,6 @@ class StreamingClassifier:
         if length is None and not isinstance(classifier, EarlyClassifier):
             kind = type(classifier).__name__
             raise TypeError(f"pass length and stride of windows, or an EarlyClassifier; got {kind}")
-        check_is_fitted(classifier)
         self.classifier, self.pause, self.length = classifier, pause, length
         self.stride = length if stride is None else stride
         self.reset()
@@ -353,8 +339,8 @@ class StreamingClassifier:
     def reset(self) -> None:
         """Forget the series: the next chunk begins another."""
         self._answer, self.answers = EarlyAnswer(), list[EarlyAnswer]()
-        self._known: pd.DataFrame | None = None
-        self._at_points: _Floats | None = None
+        self._kept = list[pd.DataFrame]()  # the steps since the last window, once there are any
+        self._proba: Any = ()  # at the points
         self._n_dropped = self._n_answered = 0
 
     def update(self, chunk: Any, times: npt.ArrayLike | None = None) -> EarlyAnswer:
@@ -376,50 +362,46 @@ class StreamingClassifier:
             return self._answer
         item, self.answers = native_item(chunk, "chunk"), []
         item = as_channels(item, "chunk").T if isinstance(item, np.ndarray) else item
-        known, before = pd.DataFrame(item), self._known
-        begin = self._n_dropped + (0 if before is None else len(before))
+        steps, begin = pd.DataFrame(item), self._n_dropped + sum(map(len, self._kept))
         if times is not None:
-            known = known.set_axis(pd.Index(to_numpy(times)))
-        elif isinstance(known.index, pd.RangeIndex):
-            known = known.set_axis(pd.RangeIndex(begin, begin + len(known)))
-        if before is not None and {*known} != {*before}:
-            raise ValueError(f"chunk has channels {[*known]}; pass the same {[*before]} again")
-        known = pd.concat([before, known])
+            steps = steps.set_axis(pd.Index(to_numpy(times)))
+        elif isinstance(steps.index, pd.RangeIndex):
+            steps = steps.set_axis(pd.RangeIndex(begin, begin + len(steps)))
+        for kept in self._kept:
+            if {*steps} != {*kept}:
+                raise ValueError(f"chunk has channels {[*steps]}; pass the same {[*kept]} again")
+        steps = pd.concat([*self._kept, steps])
         if self.length is not None:
-            return self._update_windows(known)
-        early: EarlyClassifier = self.classifier
-        if not known.isna().all(axis=None):
-            at = None if times is None else [known.index.to_numpy()]
-            complete = len(known) >= early.steps_[-1]
-            _, answers, ends = _ask(early, [known], at, complete=complete, known=self._at_points)
-            self._at_points = answers
-            if ends.any():
-                stop = int(_stop(answers, early.threshold_, early.n_agreeing_)[0])
-                point = stop if stop >= 0 else ends.argmax()
-                proba, n_steps = answers[point, 0], int(ends[point, 0])
-                label = early.classes_[proba.argmax()]
-                self._answer = EarlyAnswer(label, stop >= 0, n_steps, proba)
-        self._known = known
+            return self._answer_windows(steps)
+        if not steps.isna().all(axis=None):
+            at = None if times is None else [steps.index.to_numpy()]
+            early, complete = self.classifier, len(steps) >= self.classifier.steps_[-1]
+            _, answers, final = _ask(early, [steps], at, complete=complete, known=self._proba)
+            self._proba = answers.proba
+            if len(answers.proba):
+                i = [*final, -1][0]
+                label = early.classes_[answers.proba[i].argmax()]
+                n_steps, decided = int(answers.n_steps[i]), len(final) > 0
+                self._answer = EarlyAnswer(label, decided, n_steps, answers.proba[i])
+        self._kept = [steps]
         return self._answer
 
-    def _update_windows(self, known: pd.DataFrame) -> EarlyAnswer:
-        """Answer to the windows that the chunk completes."""
-        if known.empty:
+    def _answer_windows(self, steps: pd.DataFrame) -> EarlyAnswer:
+        """Answer the windows that the last chunk has completed; drop the steps before the last."""
+        if steps.empty:
             return self._answer
-        (recording,) = read_recordings(known, None, None, self.pause, "drop")
+        (recording,) = read_recordings(steps, None, None, self.pause, "drop")
         length = recording.n_steps(self.length, "length")
         starts = recording.starts(length, recording.n_steps(self.stride, "stride"))
         if len(new := starts[self._n_answered :]):
-            probabilities = self.classifier.predict_proba(recording.views(new, length))
-            for stop, proba in zip(self._n_dropped + length + new, probabilities, strict=True):
-                label = self.classifier.classes_[proba.argmax()]
-                self.answers.append(EarlyAnswer(label, True, int(stop), proba))
+            proba = self.classifier.predict_proba(recording.views(new, length))
+            labels = self.classifier.classes_[proba.argmax(axis=1)]
+            stops = (self._n_dropped + length + new).tolist()
+            self.answers = list(map(EarlyAnswer, labels, repeat(True), stops, proba))
             self._answer = self.answers[-1]
-        begin = ([0, *recording.ends])[-2]  # after the last pause
-        starts = starts[starts >= begin]
-        kept = int([begin, *starts][-1])  # from the last window on, which sets the next
-        self._known, self._n_answered = known.iloc[kept:], min(len(starts), 1)
-        self._n_dropped += kept
+        first = int(max([0, *recording.ends[:-1], *starts[-1:]]))  # its window sets the next
+        self._kept, self._n_answered = [steps.iloc[first:]], int(first in starts)
+        self._n_dropped += first
         return self._answer
 
 
@@ -439,78 +421,69 @@ def _input(classifier: Any, series: Padded) -> Any:
     return series if isinstance(classifier, SeriesEstimator) else to_items(series)
 
 
-def _best_rule(rules: pd.DataFrame, earliness: float | str) -> tuple[float, int]:
-    """Return threshold and number of agreeing answers of the best rule."""
-    order = ["harmonic_mean", "accuracy"]
-    if not isinstance(earliness, str):  # a mean share has a rounding error
-        first, order = rules.earliness.min(), order[::-1]
-        rules = rules[rules.earliness <= earliness + 1e-9]
-        if rules.empty:
-            raise ValueError(f"earliness={earliness:g} is before the first point, {first:.3g}")
-    best = rules.sort_values(order, ascending=False, kind="stable").iloc[0]
-    return float(best.threshold), int(best.n_agreeing)
-
-
-def _ends(series: Padded, steps: _Ints, *, complete: bool) -> _Ints:
-    """Return the steps of each series at the points ``[points, n]``, 0 where not reached."""
+def _prefixes(
+    series: Padded, steps: _Ints, *, complete: bool
+) -> tuple[Padded, _Ints, npt.NDArray[np.bool_]]:
+    """Cut series at the points they reach: prefixes, their series, and whether at the last."""
     lengths, with_value = series.lengths, np.asarray(~np.isnan(series.values).all(axis=2))
     if (empty := ~with_value[:, : steps[-1]].any(axis=1)).any():
         raise ValueError(f"series {empty.argmax()} has no value in its first {steps[-1]} steps")
     reached = lengths > steps[:, None] if complete else lengths >= steps[:, None]
     reached &= with_value[:, np.minimum(steps, series.n_steps) - 1].T
     reached[-1] = (lengths >= steps[-1]) | complete
-    return np.where(reached, np.minimum(lengths, steps[:, None]), 0)
-
-
-def _cut(series: Padded, ends: _Ints) -> Padded:
-    """Return a prefix of a series for each of its ends but 0, the first point first."""
-    whole, ends = series.read(np.nonzero(ends)[1]), ends[ends > 0]
+    point, case = np.nonzero(reached)
+    whole, ends = series.read(case), np.minimum(lengths[case], steps[point])
     mask = np.arange(series.n_steps) < ends[:, None]
     values = np.where(mask[..., None], whole.values, np.nan)
     times = None if whole.times is None else np.where(mask, whole.times, 0.0)
-    return replace(whole, values=values, lengths=ends, times=times)
+    prefixes = replace(whole, values=values, lengths=ends, times=times)
+    return prefixes, case, point == len(steps) - 1
+
+
+class _Answers(NamedTuple):
+    """Answers to prefixes: probabilities, series, steps, and whether it is the last point."""
+
+    proba: _Floats
+    case: _Ints
+    n_steps: _Ints
+    last: npt.NDArray[np.bool_]
+
+    def final(self, threshold: float, n_agreeing: int) -> _Ints:
+        """Return the index of the final answer about each series that has one."""
+        order = np.argsort(self.case, kind="stable")
+        case, proba, index = self.case[order], self.proba[order], np.arange(len(order))
+        label, sure = proba.argmax(axis=1), proba.max(axis=1) >= threshold
+        begins = ~sure
+        begins[1:] |= ~sure[:-1] | (label[1:] != label[:-1]) | (case[1:] != case[:-1])
+        run = index - np.maximum.accumulate(index * begins) + 1
+        final = order[(sure & (run >= n_agreeing)) | self.last[order]]
+        return final[np.unique(self.case[final], return_index=True)[1]]
 
 
 def _ask(
-    early: EarlyClassifier, X: Any, times: Any, *, complete: bool, known: _Floats | None = None
-) -> tuple[Padded, _Floats, _Ints]:
-    """Return series, and probabilities ``[points, n, K]`` and steps at all points reached."""
+    early: EarlyClassifier, X: Any, times: Any, *, complete: bool = False, known: Any = ()
+) -> tuple[Padded, _Answers, _Ints]:
+    """Return series, answers at all points, of which some are known, and indices of the final."""
     check_is_fitted(early)
     series = _read(early.classifier_, X, times)
-    ends = _ends(series, early.steps_, complete=complete)
-    answers = np.full((*ends.shape, len(early.classes_)), np.nan) if known is None else known
-    new = (ends > 0) & np.isnan(answers[..., 0])
-    if new.any():
-        answers[new] = early.predict_proba(_cut(series, np.where(new, ends, 0)))
-    return series, answers, ends
-
-
-def _stop(answers: _Floats, threshold: float, n_agreeing: int) -> _Ints:
-    """Return the point of the final answer ``[n]`` to answers ``[points, n, K]``, or -1."""
-    asked = ~np.isnan(answers[..., 0])
-    proba = np.where(asked[..., None], answers, 0.0)
-    sure, named = proba.max(axis=2) >= threshold, proba.argmax(axis=2)
-    stop = np.full(answers.shape[1], -1)
-    run, before = np.zeros_like(stop), np.full_like(stop, -1)
-    for point, now in enumerate(asked):
-        agreeing = np.where(named[point] == before, run + 1, 1) * sure[point]
-        run, before = np.where(now, agreeing, run), np.where(now, named[point], before)
-        stop = np.where((stop < 0) & now & (run >= n_agreeing), point, stop)
-    return np.where((stop < 0) & asked[-1], len(answers) - 1, stop)
+    prefixes, case, last = _prefixes(series, early.steps_, complete=complete)
+    proba = np.reshape(known, (-1, len(early.classes_)))
+    if len(new := prefixes.part(np.arange(len(proba), len(case)))):
+        proba = np.concatenate([proba, early.predict_proba(new)])
+    answers = _Answers(proba, case, prefixes.lengths, last)
+    return series, answers, answers.final(early.threshold_, early.n_agreeing_)
 
 
 def _trade_offs(
-    answers: _Floats, share: _Floats, targets: _Ints, *fitted: tuple[int, float]
+    answers: _Answers, lengths: _Ints, targets: _Ints, *fitted: tuple[int, float]
 ) -> pd.DataFrame:
     """Score the rules of one to three answers and 101 thresholds on complete series."""
-    confidence = answers[~np.isnan(answers[..., 0])].max(axis=1)
-    thresholds = np.quantile(confidence, np.linspace(0, 1, 101)).tolist()
-    rows, case = [], np.arange(len(targets))
-    rules = {(n, q) for n in (1, 2, 3) for q in thresholds} | {*fitted}
-    for n_agreeing, threshold in sorted(rules):
-        stop = _stop(answers, threshold, n_agreeing)
-        right = answers[stop, case].argmax(axis=1) == targets
-        rows.append((threshold, n_agreeing, right.mean(), share[stop, case].mean()))
+    thresholds = np.quantile(answers.proba.max(axis=1), np.linspace(0, 1, 101)).tolist()
+    right = answers.proba.argmax(axis=1) == targets[answers.case]
+    share, rows = answers.n_steps / lengths[answers.case], []
+    for n_agreeing, threshold in sorted({*product((1, 2, 3), thresholds), *fitted}):
+        final = answers.final(threshold, n_agreeing)
+        rows.append((threshold, n_agreeing, right[final].mean(), share[final].mean()))
     table = pd.DataFrame(rows, columns=_RULES[:-1])
     saved = 1 - table.earliness
     mean = 2 * table.accuracy * saved / (table.accuracy + saved)
