@@ -28,13 +28,9 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 
 def find_chromium() -> str | None:
     """Return the path of Chromium: $CHROMIUM, the system's, or the one Playwright installed."""
-    named = os.environ.get("CHROMIUM")
-    if named:
-        return named
-    for name in _NAMES:
-        path = shutil.which(name)
-        if path:
-            return path
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    if path is not None:
+        return path
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -120,6 +116,6 @@ def _read_addresses(server: subprocess.Popen[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    found = find_chromium()
-    print(found or "Chromium was not found")
-    sys.exit(0 if found else 1)
+    chromium = find_chromium()
+    print(chromium or "Chromium was not found")
+    sys.exit(0 if chromium else 1)

@@ -74,7 +74,7 @@ def changes(node: Any) -> Iterator[tuple[str, str, Any]]:
                 yield "swapped arguments", "args", [args[1], args[0], *args[2:]]
             for keyword in keywords:
                 if keyword.arg not in IGNORED:
-                    left = [other for other in keywords if other is not keyword]
+                    left = [k for k in keywords if k is not keyword]
                     yield "omitted argument", "keywords", left
         case ast.Return(value=ast.expr()):
             yield "return value", "value", ast.Constant(None)
@@ -112,7 +112,7 @@ def header(statement: Any) -> str:
     return ast.unparse(alone).removesuffix("\n    pass").strip()
 
 
-class Place(NamedTuple):
+class Site(NamedTuple):
     """A statement: its file, function, module, block, and the functions and classes around it."""
 
     file: str
@@ -123,9 +123,9 @@ class Place(NamedTuple):
     around: tuple[Any, ...]
 
 
-def index_statements() -> dict[str, list[Place]]:
-    """Map the text of each statement of the package to its places."""
-    index: dict[str, list[Place]] = {}
+def index_statements() -> dict[str, list[Site]]:
+    """Map the text of each statement of the package to its sites."""
+    index: dict[str, list[Site]] = {}
 
     def enter(file: str, module: Any, parent: Any, around: tuple[Any, ...]) -> None:
         for block in [value for value in vars(parent).values() if isinstance(value, list)]:
@@ -134,8 +134,8 @@ def index_statements() -> dict[str, list[Place]]:
                 scopes = (*around, node) if is_scope else around
                 if isinstance(node, ast.stmt):
                     name = ".".join(scope.name for scope in scopes)
-                    place = Place(file, name, module, block, node, scopes)
-                    index.setdefault(header(node), []).append(place)
+                    site = Site(file, name, module, block, node, scopes)
+                    index.setdefault(header(node), []).append(site)
                 if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
                     enter(file, module, node, scopes)
 
@@ -145,54 +145,54 @@ def index_statements() -> dict[str, list[Place]]:
     return index
 
 
-def find(row: Row, index: dict[str, list[Place]]) -> Place | None:
+def find(row: Row, index: dict[str, list[Site]]) -> Site | None:
     """Return the statement: in its function, its file, a function of that name, or anywhere."""
-    places = index.get(row["before"], [])
+    sites = index.get(row["before"], [])
     name = row["function"].rpartition(".")[2]
-    here = [place for place in places if place.file == row["file"]]
-    moved = [place for place in places if place.function.rpartition(".")[2] == name]
-    same = [place for place in here if place.function == row["function"]]
-    for found in (same, here, moved, places if len(row["before"]) > 30 else []):
-        if len(found) == 1:
-            return found[0]
+    here = [site for site in sites if site.file == row["file"]]
+    moved = [site for site in sites if site.function.rpartition(".")[2] == name]
+    same = [site for site in here if site.function == row["function"]]
+    for matches in (same, here, moved, sites if len(row["before"]) > 30 else []):
+        if len(matches) == 1:
+            return matches[0]
     return None
 
 
 def sample(number: int, seed: int) -> list[Row]:
     """Draw statements of all files, and mutants, as many of each operator."""
     index = index_statements()
-    places = [place for found in index.values() for place in found]
+    sites = [site for sites in index.values() for site in sites]
     generator = random.Random(seed)
-    generator.shuffle(places)
+    generator.shuffle(sites)
     rows: list[Row] = []
     drawn: Counter[str] = Counter()
-    for place in places:
-        before = header(place.statement)
-        row = {"file": place.file, "function": place.function, "before": before}
-        found = sorted({pair for pair in variants(place.statement) if pair[1] != before})
-        if found and len(rows) < number and find(row, index) is place:
-            rarest = min(drawn[operator] for operator, _ in found)
-            operator, after = generator.choice([p for p in found if drawn[p[0]] == rarest])
+    for site in sites:
+        before = header(site.statement)
+        row = {"file": site.file, "function": site.function, "before": before}
+        pairs = sorted({pair for pair in variants(site.statement) if pair[1] != before})
+        if pairs and len(rows) < number and find(row, index) is site:
+            rarest = min(drawn[operator] for operator, _ in pairs)
+            operator, after = generator.choice([p for p in pairs if drawn[p[0]] == rarest])
             rows.append(dict.fromkeys(FIELDS, "") | row | {"operator": operator, "after": after})
             drawn.update([operator])
     return rows
 
 
-def compiled(place: Place, after: str) -> CodeType:
+def compiled(site: Site, after: str) -> CodeType:
     """Return the code of a module with a mutant."""
     new: Any = ast.parse(after + " pass" * after.endswith(":")).body[0]
-    ast.increment_lineno(new, place.statement.lineno - 1)
+    ast.increment_lineno(new, site.statement.lineno - 1)
     if after.endswith(":"):
-        for name in {"body", "orelse", "decorator_list"} & vars(place.statement).keys():
-            setattr(new, name, getattr(place.statement, name))
-    i = place.block.index(place.statement)
-    place.block[i] = new
+        for name in {"body", "orelse", "decorator_list"} & vars(site.statement).keys():
+            setattr(new, name, getattr(site.statement, name))
+    i = site.block.index(site.statement)
+    site.block[i] = new
     try:
         # Without this module's future statements, which would make text of annotations.
-        path = str(Path(place.file).absolute())
-        return compile(place.module, path, "exec", dont_inherit=True)
+        path = str(Path(site.file).absolute())
+        return compile(site.module, path, "exec", dont_inherit=True)
     finally:
-        place.block[i] = place.statement
+        site.block[i] = site.statement
 
 
 class Covered:
@@ -214,31 +214,31 @@ class Covered:
             if case.find("failure") is None and case.find("error") is None:
                 self.seconds[f"{file.replace('.', '/')}.py::{name}"] = float(seconds)
 
-    def groups(self, place: Place) -> Groups:
+    def groups(self, site: Site) -> Groups:
         """Return tests file by file, nearest and fastest first."""
-        by_line = self.data.contexts_by_lineno(str(Path(place.file).absolute()))
-        first, last = place.statement.lineno, place.statement.end_lineno
-        if isinstance(getattr(place.statement, "body", None), list):
-            last = max(first, place.statement.body[0].lineno - 1)
+        by_line = self.data.contexts_by_lineno(str(Path(site.file).absolute()))
+        first, last = site.statement.lineno, site.statement.end_lineno
+        if isinstance(getattr(site.statement, "body", None), list):
+            last = max(first, site.statement.body[0].lineno - 1)
         contexts = {test for n in range(first, last + 1) for test in by_line.get(n, ())}
         if "" in contexts:  # at import: what it sets acts in the function or class around it
-            scope = place.around[-1] if place.around else ast.Pass(lineno=1, end_lineno=10**6)
+            scope = site.around[-1] if site.around else ast.Pass(lineno=1, end_lineno=10**6)
             lines = [n for n in by_line if scope.lineno <= n <= scope.end_lineno]
             contexts |= {test for n in lines for test in by_line[n]}
-        found = {re.sub(r"\|(setup|run|teardown)$", "", test) for test in contexts}
+        covering = {re.sub(r"\|(setup|run|teardown)$", "", test) for test in contexts}
         files: dict[str, list[str]] = {}
-        for test in sorted(found & self.seconds.keys(), key=self.seconds.__getitem__):
+        for test in sorted(covering & self.seconds.keys(), key=self.seconds.__getitem__):
             files.setdefault(test.split("::")[0], []).append(test)
 
         def order(file: str) -> tuple[bool, bool, float]:
-            far = file.split("/")[1] != place.file.split("/")[1]
-            other = f"test_{Path(place.file).stem}" not in file
-            return far, other, sum(self.seconds[test] for test in files[file])
+            far = file.split("/")[1] != site.file.split("/")[1]
+            distant = f"test_{Path(site.file).stem}" not in file
+            return far, distant, sum(self.seconds[test] for test in files[file])
 
         groups = [(file, files[file]) for file in sorted(files, key=order)]
         # A test that uses what another test of its file has computed does not cover it itself.
-        others = sorted(self.seconds.keys() - found, key=self.seconds.__getitem__)
-        return groups + [(f, [t for t in others if t.split("::")[0] == f]) for f, _ in groups]
+        uncovered = sorted(self.seconds.keys() - covering, key=self.seconds.__getitem__)
+        return groups + [(f, [t for t in uncovered if t.split("::")[0] == f]) for f, _ in groups]
 
 
 class Chosen:
@@ -305,9 +305,9 @@ def try_all(path: Path, limit: float) -> None:
     for name in LIBRARIES.split():
         importlib.import_module(name)
     for row in [row for row in rows if not row["result"]]:
-        start, place, state = time.perf_counter(), find(row, index), {"result": "gone"}
-        if place is not None:
-            state = attempt(compiled(place, row["after"]), covered.groups(place), limit)
+        start, site, state = time.perf_counter(), find(row, index), {"result": "gone"}
+        if site is not None:
+            state = attempt(compiled(site, row["after"]), covered.groups(site), limit)
         row |= state | {"seconds": f"{time.perf_counter() - start:.1f}"}
         write(rows, path)
         print(row["result"], row["file"], row["before"], "->", row["after"], flush=True)

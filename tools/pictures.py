@@ -107,14 +107,14 @@ def placed(
 
     A kind continues the row in which the previous one ends if all of it fits there.
     """
-    place = 0
+    tile = 0
     for kind in KINDS:
-        own = [encoding for encoding in rows if encoding["kind"] == kind]
-        if place % COLUMNS + len(own) > COLUMNS:
-            place = -(-place // COLUMNS) * COLUMNS
-        for number, encoding in enumerate(own):
-            yield *divmod(place, COLUMNS), encoding, number == 0
-            place += 1
+        encodings = [encoding for encoding in rows if encoding["kind"] == kind]
+        if tile % COLUMNS + len(encodings) > COLUMNS:
+            tile = -(-tile // COLUMNS) * COLUMNS
+        for number, encoding in enumerate(encodings):
+            yield *divmod(tile, COLUMNS), encoding, number == 0
+            tile += 1
 
 
 def _tile(figure: Figure, x: float, y: float, view: View) -> None:
@@ -274,11 +274,11 @@ def _draw_augmentation(ax: Any, row: dict[str, Any], batch: Batch, style: dict[s
         ax.text(0.5, 0.5, "not for codes", transform=ax.transAxes, ha="center", color="0.4")
         return
     change = augmentation.resolve(row["name"], p=1.0)
-    own, other = batch.values
-    _line(ax, batch, own, color="0.6", label="before", **style | {"linewidth": 2.5})
+    values, partner = batch.values
+    _line(ax, batch, values, color="0.6", label="before", **style | {"linewidth": 2.5})
     if row["mixes"]:
         dotted = {"color": "0.6", "linestyle": ":", "label": "the other series"}
-        _line(ax, batch, other, **style | dotted | {"marker": None})
+        _line(ax, batch, partner, **style | dotted | {"marker": None})
     for number, color in enumerate(COLORS):
         with seeded(SEED + number, torch.device("cpu")):
             after = change(batch).values[0]

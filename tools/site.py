@@ -41,16 +41,16 @@ def public() -> dict[str, list[str]]:
     listed = {}
     for room in sorted(rooms, key=lambda name: (name.count("."), name)):
         module = import_module(room)
-        found = []
+        exported = []
         for name in sorted(getattr(module, "__all__", ()), key=str.lower):
             chosen, thing = MODULES.get(room), getattr(module, name)
             shared = inspect.isclass(thing) or inspect.isfunction(thing)
             if (chosen and name not in chosen) or (shared and id(thing) in seen):
                 continue
             seen.add(id(thing))
-            found.append(name)
-        if found:
-            listed[room] = found
+            exported.append(name)
+        if exported:
+            listed[room] = exported
     return dict(sorted(listed.items()))
 
 
@@ -90,15 +90,15 @@ def write_api(folder: Path, environment: Path) -> None:
     """
     folder.mkdir(exist_ok=True)
     pages = {"index": _index()}
-    for room, own in public().items():
+    for room, exported in public().items():
         pages[room] = (
             f"{_title(room)}\n.. automodule:: {room}\n   :no-members:\n\n"
             f".. currentmodule:: {room}\n\n.. autosummary::\n   :toctree:\n   :nosignatures:\n\n"
-            + "".join(f"   {name}\n" for name in own)
+            + "".join(f"   {name}\n" for name in exported)
         )
-    wanted = {f"{room}.{name}" for room, own in public().items() for name in own} | pages.keys()
+    wanted = {f"{room}.{name}" for room, exported in public().items() for name in exported}
     for file in folder.glob("*.rst"):
-        if file.stem not in wanted:
+        if file.stem not in wanted | pages.keys():
             file.unlink()
     for name, text in pages.items():
         file = folder / f"{name}.rst"
@@ -117,8 +117,8 @@ def _index() -> str:
     for section, rooms in SECTIONS.items():
         parts.append(f"\n{section}\n{'-' * len(section)}\n")
         for room, chosen in rooms.items():
-            own = chosen.split() or public()[room]
-            rows = "".join(f"   ~{room}.{name}\n" for name in own)
+            exported = chosen.split() or public()[room]
+            rows = "".join(f"   ~{room}.{name}\n" for name in exported)
             parts.append(f"\n:doc:`{room}`\n\n.. autosummary::\n   :nosignatures:\n\n{rows}")
     links = "".join(f"   {room}\n" for room in public())
     parts.append(f"\n.. toctree::\n   :hidden:\n   :maxdepth: 1\n\n{links}")
@@ -149,16 +149,16 @@ def members(path: str) -> list[tuple[str, str]]:
     cls = getattr(import_module(module), name)
     if not hasattr(cls, "fit") or not hasattr(cls, "get_params"):
         return []
-    found = {}
-    for each in dir(cls):
-        member = inspect.getattr_static(cls, each)
+    kinds = {}
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
         function = getattr(member, "fget", None) or getattr(member, "__func__", member)
-        own = str(getattr(function, "__module__", "")).startswith("tsformer")
-        if own and each[0] != "_" and each not in INTERNAL and inspect.getdoc(function):
+        is_ours = str(getattr(function, "__module__", "")).startswith("tsformer")
+        if is_ours and name[0] != "_" and name not in INTERNAL and inspect.getdoc(function):
             is_method = inspect.isfunction(function) and not isinstance(member, property)
-            found[each] = "method" if is_method else "attribute"
-    order = sorted(found, key=lambda each: (*_place(each), each))
-    return [(found[each], each) for each in order]
+            kinds[name] = "method" if is_method else "attribute"
+    order = sorted(kinds, key=lambda name: (*_place(name), name))
+    return [(kinds[name], name) for name in order]
 
 
 def _place(name: str) -> tuple[int]:
@@ -179,10 +179,10 @@ GROUPS = {
 
 
 def group_parameters(
-    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+    app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
     """Put headings between the groups of many parameters, after numpydoc has formatted them."""
-    if what != "class" or not {"**encoding** : ", "**checkpoint_dir** : "} <= {
+    if kind != "class" or not {"**encoding** : ", "**checkpoint_dir** : "} <= {
         line.strip().partition(" : ")[0] + " : " for line in lines
     }:
         return
@@ -198,19 +198,19 @@ def group_parameters(
     lines[:] = grouped
 
 
-def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+def skip_foreign(app: Any, kind: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Leave out members inherited from other libraries."""
     member = getattr(obj, "fget", None) or getattr(obj, "__func__", obj)
     module = getattr(member, "__module__", None)
-    if what == "class" and not str(module or type(obj).__module__).startswith("tsformer"):
+    if kind == "class" and not str(module or type(obj).__module__).startswith("tsformer"):
         return True
     return None
 
 
-def describe_data(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def describe_data(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Describe a constant or type alias by the ``#:`` comment at its definition, not its type."""
     package, _, name = name.rpartition(".")
-    if what == "data" and not callable(obj):
+    if kind == "data" and not callable(obj):
         lines[:] = comments_of_data(package)[name]
 
 
@@ -221,8 +221,8 @@ def comments_of_data(package: str) -> dict[str, list[str]]:
 
     comments = {}
     for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
-        found = ModuleAnalyzer.for_module(module.name).find_attr_docs()
-        comments |= {name: lines for (owner, name), lines in found.items() if not owner}
+        docs = ModuleAnalyzer.for_module(module.name).find_attr_docs()
+        comments |= {name: lines for (owner, name), lines in docs.items() if not owner}
     return comments
 
 
@@ -306,14 +306,14 @@ def page_text(path: Path, text: str) -> str:
 @cache
 def pages() -> dict[Path, Path]:
     """Map each file of the repository that is on the site to its page."""
-    found = {}
+    page_of = {}
     for path in sorted(DOCS.rglob("*.md")):
         if "_build" in path.parts or "gallery" in path.parts:
             continue
-        found[path] = path
+        page_of[path] = path
         for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
-            found[(path.parent / name).resolve()] = path
-    return found
+            page_of[(path.parent / name).resolve()] = path
+    return page_of
 
 
 def relinked(text: str, file: Path, page: Path) -> str:
@@ -330,11 +330,11 @@ def _relinked(text: str, file: Path, page: Path) -> str:
         picture, words, target = match.groups()
         if ":" in target or target.startswith(("#", "_drawn/")):
             return match[0]
-        name, _, place = target.partition("#")
+        name, _, anchor = target.partition("#")
         there = (file.parent / name).resolve()
         there = _generated(there, words)
         if there in pages():
-            new = os.path.relpath(pages()[there], page.parent) + (f"#{place}" if place else "")
+            new = os.path.relpath(pages()[there], page.parent) + (f"#{anchor}" if anchor else "")
             return f"{picture}[{words}]({new})"
         if there.suffix in _PICTURE or there.is_relative_to(DOCS):
             return f"{picture}[{words}]({os.path.relpath(there, page.parent)})"
@@ -352,7 +352,7 @@ def _generated(file: Path, words: str) -> Path:
     if file.is_relative_to(ROOT / "tsformer") and file.suffix == ".py":
         if file.name == "__init__.py":
             return DOCS / f"api/{'.'.join(file.parent.relative_to(ROOT).parts)}.rst"
-        for room, own in public().items():
-            if words.strip("`") in own:
+        for room, exported in public().items():
+            if words.strip("`") in exported:
                 return DOCS / f"api/{room}.{words.strip('`')}.rst"
     return file

@@ -84,25 +84,25 @@ def gain_table() -> str:
 
 def test_table() -> str:
     """Return the tests that encodings differ, and that the stem or the tokens matter to them."""
-    found = scores()
+    tables = scores()
     rows = [
         (f"encodings differ, {stem} stem", "Friedman", len(table), _friedman(table))
-        for stem, table in found.items()
+        for stem, table in tables.items()
     ]
     for first, second in itertools.combinations(STEMS, 2):
-        change = (gains(found[first]) - gains(found[second])).dropna()
+        change = (gains(tables[first]) - gains(tables[second])).dropna()
         of, p = f"{first} or {second} stem", float(wilcoxon(change.mean(axis=1)).pvalue)
         rows.append((f"mean gain depends on the stem, {of}", "Wilcoxon", len(change), p))
         question = f"some gains depend on it more than others, {of}"
         rows.append((question, "Friedman", len(change), _friedman(change)))
     tokens = pd.read_csv(ROWS).groupby(["stem", "dataset"])["n_tokens"].first()
     size = list_datasets().set_index("name")["train_size"]
-    for stem, table in found.items():
-        for what, number in (("tokens", tokens[stem]), ("training series", size)):
+    for stem, table in tables.items():
+        for covariate, number in (("tokens", tokens[stem]), ("training series", size)):
             r, p = spearmanr(number[table.index], gains(table).mean(axis=1))
             test = f"Spearman, r = {r:+.2f}"
-            rows.append((f"mean gain and {what}, {stem} stem", test, len(table), p))
-    for stem, table in found.items():
+            rows.append((f"mean gain and {covariate}, {stem} stem", test, len(table), p))
+    for stem, table in tables.items():
         change = table["lspe"] - table["fixed"]
         row = f"`lspe` differs from `fixed`, {stem} stem", f"Wilcoxon, {change.mean():+.3f}"
         rows.append((*row, len(change), float(wilcoxon(change).pvalue)))

@@ -110,10 +110,10 @@ def augmentations_table() -> str:
 
 def augmentation_entries() -> str:
     """Return the entry of every augmentation."""
-    found = ((row["name"], augmentation.find(row["name"])) for row in augmentations())
+    classes = ((row["name"], augmentation.find(row["name"])) for row in augmentations())
     return "\n".join(
         _entry(f"## {name}", cls, f"Class `tsformer.augmentation.{cls.__name__}`.")
-        for name, cls in found
+        for name, cls in classes
     )
 
 
@@ -166,14 +166,8 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/guide/which_encoding.md": {"encodings": encodings_table},
     "docs/results/encodings.md": {"gains": stems.gain_table, "tests": stems.test_table},
-    "docs/encodings.md": {
-        "contents": contents,
-        "entries": encoding_entries,
-    },
-    "docs/augmentation.md": {
-        "augmentations": augmentations_table,
-        "entries": augmentation_entries,
-    },
+    "docs/encodings.md": {"contents": contents, "entries": encoding_entries},
+    "docs/augmentation.md": {"augmentations": augmentations_table, "entries": augmentation_entries},
 }
 
 
@@ -185,10 +179,10 @@ def written(page: str) -> str:
     return text
 
 
-def filled(text: str, name: str, part: str) -> str:
+def filled(text: str, name: str, content: str) -> str:
     """Return `text` with its generated part `name` replaced."""
-    place = re.compile(rf"(<!-- \w+: {name} -->\n).*?(<!-- end of \w+ -->)", re.DOTALL)
-    new, n_places = place.subn(lambda match: f"{match[1]}{part}{match[2]}", text)
+    pattern = re.compile(rf"(<!-- \w+: {name} -->\n).*?(<!-- end of \w+ -->)", re.DOTALL)
+    new, n_places = pattern.subn(lambda match: f"{match[1]}{content}{match[2]}", text)
     if n_places != 1:
         raise ValueError(f"the text must have one place for {name!r}; it has {n_places}")
     return new

@@ -107,8 +107,8 @@ def summary(fits: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """Return for each variant its mean paired gain over the baseline, where both were fitted."""
     scores = fits.pivot_table("accuracy", "variant", ["dataset", "seed"])
     rows = {}
-    for variant, own in scores.iterrows():
-        gain = (own - scores.loc[baseline]).dropna().groupby("dataset").mean()
+    for variant, row in scores.iterrows():
+        gain = (row - scores.loc[baseline]).dropna().groupby("dataset").mean()
         fitted = fits[fits.variant == variant]
         rows[variant] = {
             "accuracy": fitted.groupby("dataset").accuracy.mean().mean(),

@@ -44,9 +44,9 @@ def draw(problem: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nd
         return make_window_task(n, 64, window=16, random_state=seed)
     X, y, decisive = make_window_task(n, random_state=seed)
     if problem == "twice":
-        again, other, second = make_window_task(2 * n, noise=0.0, random_state=seed + 1)
+        again, labels, second = make_window_task(2 * n, noise=0.0, random_state=seed + 1)
         for label in np.unique(y):
-            rows, pool = np.flatnonzero(y == label), np.flatnonzero(other == label)
+            rows, pool = np.flatnonzero(y == label), np.flatnonzero(labels == label)
             X[rows, 1] += again[pool[: len(rows)], 0]
             decisive[rows, 1] |= second[pool[: len(rows)], 0]
     if problem == "absent":
@@ -73,10 +73,11 @@ def measure(problem: str, seed: int, method: str) -> dict[str, object]:
     clf = solved(problem, seed)
     X, y, decisive = draw(problem, N_TEST, 200 + seed)
     predicted = clf.predict(X)
-    asked = predicted == y
+    correct = predicted == y
     if problem == "absent":
-        asked &= y == "nothing"
-    X, decisive, own = X[asked], decisive[asked], np.searchsorted(clf.classes_, predicted[asked])
+        correct &= y == "nothing"
+    X, decisive = X[correct], decisive[correct]
+    column = np.searchsorted(clf.classes_, predicted[correct])
     begun = perf_counter()
     relevance = clf.explain(X, method)
     seconds = perf_counter() - begun
@@ -86,7 +87,7 @@ def measure(problem: str, seed: int, method: str) -> dict[str, object]:
     positive = relevance.clip(min=0)
     size = np.abs(relevance)
     empty = np.broadcast_to(clf.preprocessor_.mean.numpy()[:, None], X.shape)
-    change = (clf._scores(X) - clf._scores(empty)).mean(dim=0).numpy()[rows, own]
+    change = (clf._scores(X) - clf._scores(empty)).mean(dim=0).numpy()[rows, column]
     numbers = {
         "accuracy": (predicted == y).mean(),
         "hit": decisive.reshape(len(X), -1)[rows, flat].mean(),

@@ -98,20 +98,20 @@ def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction="none")
 
 
-def close(found: Tensor, expected: Tensor, tolerance: float, what: str, least: float = 0) -> float:
+def close(ours: Tensor, expected: Tensor, tolerance: float, label: str, least: float = 0) -> float:
     """Return the relative difference of two tensors; raise AssertionError if it is too large."""
-    found, expected = found.detach().cpu().double(), expected.detach().cpu().double()
-    assert found.shape == expected.shape, f"{what}: {found.shape} is not {expected.shape}"
-    assert found.isfinite().all(), f"{what} are not finite"
-    apart = float((found - expected).norm() / max(float(expected.norm()), least, 1e-12))
-    assert apart <= tolerance, f"{what} differ by {apart:.2g} of their norm, more than {tolerance}"
+    ours, expected = ours.detach().cpu().double(), expected.detach().cpu().double()
+    assert ours.shape == expected.shape, f"{label}: {ours.shape} is not {expected.shape}"
+    assert ours.isfinite().all(), f"{label} are not finite"
+    apart = float((ours - expected).norm() / max(float(expected.norm()), least, 1e-12))
+    assert apart <= tolerance, f"{label} differ by {apart:.2g} of their norm, more than {tolerance}"
     return apart
 
 
-def same_model(found: nn.Module, expected: nn.Module, tolerance: float, what: str) -> None:
+def same_model(ours: nn.Module, expected: nn.Module, tolerance: float, label: str) -> None:
     theirs = dict(expected.named_parameters())
-    for name, value in found.named_parameters():
-        close(value, theirs[name], tolerance, f"the parameters {name} {what}", least=0.1)
+    for name, value in ours.named_parameters():
+        close(value, theirs[name], tolerance, f"the parameters {name} {label}", least=0.1)
 
 
 def trained(
@@ -147,23 +147,23 @@ def encoding_agrees(device: torch.device, *, encoding: str, precision: str) -> s
     x = torch.randn(6, 40, 2, generator=generator)
     mask = torch.arange(40) < lengths[:, None]
     times = torch.arange(40.0) + 0.3 * torch.rand(6, 40, generator=generator)
-    given = copy.deepcopy(model).float().to(device)
+    copied = copy.deepcopy(model).float().to(device)
     expected, wanted = gradients(model, (x.double(), mask, times.double()), bfloat16=False)
     inputs = (x.to(device), mask.to(device), times.to(device))
-    outputs, found = gradients(given, inputs, bfloat16=precision == "bfloat16")
+    outputs, ours = gradients(copied, inputs, bfloat16=precision == "bfloat16")
     assert same_device(outputs.device, device)
-    assert found.keys() == wanted.keys()
+    assert ours.keys() == wanted.keys()
     tolerance = TOLERANCE[precision]
     forwards = close(outputs, expected, tolerance, "outputs")
-    whole, all_of_it = (torch.cat([g[n].cpu().flatten() for n in wanted]) for g in (found, wanted))
+    whole, all_of_it = (torch.cat([g[n].cpu().flatten() for n in wanted]) for g in (ours, wanted))
     backwards = close(whole, all_of_it, tolerance, "gradients")
     norm = float(all_of_it.norm())
-    own = 0.0
+    largest = 0.0
     for name in wanted:
         if name.startswith("encoding."):
             least = 0.05 * norm  # what hardly matters may be rounding
-            own = max(own, close(found[name], wanted[name], 2 * tolerance, name, least))
-    return f"outputs {forwards:.1e}, gradients {backwards:.1e}, of the encoding {own:.1e}"
+            largest = max(largest, close(ours[name], wanted[name], 2 * tolerance, name, least))
+    return f"outputs {forwards:.1e}, gradients {backwards:.1e}, of the encoding {largest:.1e}"
 
 
 def fused_kernels_are_used(device: torch.device, *, encoding: str) -> str:
@@ -181,14 +181,14 @@ def fused_kernels_are_used(device: torch.device, *, encoding: str) -> str:
                 with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
                     outputs = model(x, mask)
                 outputs.float().sum().backward()
-            here = {each.key for each in seen.key_averages() if "_scaled_dot_product" in each.key}
-            plain = {each for each in here if "math" in each}
+            here = {op.key for op in seen.key_averages() if "_scaled_dot_product" in op.key}
+            plain = {op for op in here if "math" in op}
             how = f"in {'bfloat16' if bfloat16 else 'float32'}{', padded' if ragged else ''}"
             assert not plain, f"{how} attention of {encoding} is not fused: {sorted(plain)}"
-            forwards = {each for each in here if "backward" not in each}
+            forwards = {op for op in here if "backward" not in op}
             assert forwards, f"{how} no fused attention was seen"
             assert here - forwards, f"{how} no fused gradient was seen"
-            used |= {each.removeprefix("aten::_scaled_dot_product_") for each in forwards}
+            used |= {op.removeprefix("aten::_scaled_dot_product_") for op in forwards}
     return ", ".join(sorted(used))
 
 
@@ -290,7 +290,7 @@ def what_waits_is_not_captured(device: torch.device) -> str:
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         again = trained(waits, device, n_epochs=4, compile="cuda-graphs")
-    said(seen, "they wait for the device")
+    assert_warned(seen, "they wait for the device")
     assert np.allclose(losses, again, rtol=1e-4), f"losses {again} are not {losses}"
     same_model(waits.inner, plain, 1e-4, "of what waits")
     return ""
@@ -343,10 +343,10 @@ def peak_of(device: torch.device, call: Callable[[], object]) -> tuple[float, fl
     return reserved, torch.cuda.max_memory_allocated(device) - before
 
 
-def said(seen: list[warnings.WarningMessage], *what: str) -> None:
-    messages = [str(each.message) for each in seen]
-    found = any(one in each for one in what for each in messages)
-    assert found, f"no warning says {' or '.join(map(repr, what))}: {messages}"
+def assert_warned(seen: list[warnings.WarningMessage], *texts: str) -> None:
+    messages = [str(w.message) for w in seen]
+    matching = any(text in message for text in texts for message in messages)
+    assert matching, f"no warning says {' or '.join(map(repr, texts))}: {messages}"
 
 
 def runs_out_once(kind: type, method: str, too_many: Callable[..., bool]) -> Any:
@@ -408,8 +408,8 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
     panel = replace(panel, values=panel.values.float())
     options: dict[str, Any] = {"n_epochs": 5, "batch_size": 64, "learning_rate": 1e-3}
 
-    def fit(model: nn.Module, **own: Any) -> list[float]:
-        plan = plan_for(device, **options, **own)
+    def fit(model: nn.Module, **changes: Any) -> list[float]:
+        plan = plan_for(device, **options, **changes)
         return [row["loss"] for row in train(model, panel, targets, cross_entropy, plan)]
 
     fit(wide_model())
@@ -422,7 +422,7 @@ def graphs_that_do_not_fit_are_given_up(device: torch.device) -> str:
         warnings.simplefilter("always")
         again = fit(wide_model(), compile="cuda-graphs")
     reasons = ("there is no memory for another graph", "for steps beside the graphs")
-    said(seen, *reasons)
+    assert_warned(seen, *reasons)
     torch.rand(1, device=device)  # a generator that is left in a capture would raise
     assert np.allclose(losses, again, rtol=1e-2), f"losses {again} are not {losses}"
     return f"with 140 % of {needed / MIB:.0f} MiB"
@@ -435,11 +435,11 @@ def a_prediction_that_does_not_fit_is_halved(device: torch.device) -> str:
     panel, _ = panel_of(256, 512)
     panel = replace(panel, values=panel.values.float()).to(device)
     forward(model, panel)  # as above
-    found: list[Tensor] = []
-    before, needed = peak_of(device, lambda: found.append(forward(model, panel)))
+    outputs: list[Tensor] = []
+    before, needed = peak_of(device, lambda: outputs.append(forward(model, panel)))
     with limited(device, before + 0.5 * needed + 16 * MIB):
-        found.append(forward(model, panel))
-    close(found[1], found[0], 1e-2, "outputs")
+        outputs.append(forward(model, panel))
+    close(outputs[1], outputs[0], 1e-2, "outputs")
     return f"with half of {needed / MIB:.0f} MiB"
 
 
@@ -489,7 +489,7 @@ def a_checkpoint_moves(device: torch.device, *, to_device: bool, graphs: bool = 
     if graphs and device.type != "cuda":
         raise NotHere("CUDA graphs need a CUDA device")
     first, second = (CPU, device) if to_device else (device, CPU)
-    kind = {each: "cuda-graphs" if graphs and each is device else False for each in (CPU, device)}
+    kind = {d: "cuda-graphs" if graphs and d is device else False for d in (CPU, device)}
     panel, targets = panel_of()
     straight, moved = model_of().double(), model_of().double()
     whole = train(straight, panel, targets, cross_entropy, plan_for(CPU, n_epochs=6))
@@ -520,7 +520,7 @@ def data_on_the_host_train_alike(device: torch.device) -> str:
     ends = []
     for exceeds in (False, True):
         model = model_of()
-        pinned = mock.patch.object(Panel, "pinned", Panel.pinned if _has_gpu() else lambda own: own)
+        pinned = mock.patch.object(Panel, "pinned", Panel.pinned if _has_gpu() else lambda p: p)
         share = -1.0 if exceeds else 1.0
         there = mock.patch("tsformer.training.inference._SHARE_OF_DATA", share)
         with pinned, there:
@@ -541,11 +541,11 @@ def series_in_a_file_train_alike(device: torch.device) -> str:
             TSTransformerClassifier(d_model=16, n_heads=2, device=device, **options).fit(data, y)
             for data in (X, path)
         ]
-        found, expected = (
+        ours, expected = (
             torch.from_numpy(model.predict_proba(data))
             for model, data in zip(models, (path, X), strict=True)
         )
-    close(found, expected, 1e-2, "probabilities")
+    close(ours, expected, 1e-2, "probabilities")
     return ""
 
 
@@ -578,14 +578,14 @@ def estimator_works(device: torch.device, *, kind: str) -> str:
         estimator.fit(X, target)
     assert same_device(estimator.device_, device), estimator.device_
     predict = getattr(estimator, "predict_proba", estimator.predict)
-    found = torch.from_numpy(np.asarray(predict(X)))
-    assert found.isfinite().all()
+    predictions = torch.from_numpy(np.asarray(predict(X)))
+    assert predictions.isfinite().all()
     with mock.patch("tsformer.estimators.saving.resolve_device", return_value=CPU):
         twin = pickle.loads(pickle.dumps(estimator))
     assert twin.device_ == CPU
     again = getattr(twin, "predict_proba", twin.predict)(X)
-    least = 0.2 * found.numel() ** 0.5  # predictions close to zero have a small norm
-    close(torch.from_numpy(np.asarray(again)), found, 0.1, "predictions", least)
+    least = 0.2 * predictions.numel() ** 0.5  # predictions close to zero have a small norm
+    close(torch.from_numpy(np.asarray(again)), predictions, 0.1, "predictions", least)
     if hasattr(estimator, "attention"):
         estimator.attention(X[:2])
     return ""
@@ -595,14 +595,14 @@ def a_fit_is_reproduced(device: torch.device) -> str:
     """The same call twice gives the same model, up to the rounding of parallel sums."""
     X, y = series_of()
     small: dict[str, Any] = {"d_model": 16, "n_heads": 2, "max_epochs": 8, "random_state": 0}
-    first, second, other = (
+    first, second, reseeded = (
         torch.from_numpy(
-            TSTransformerClassifier(**{**small, **own}, device=device).fit(X, y).predict_proba(X)
+            TSTransformerClassifier(**{**small, **params}, device=device).fit(X, y).predict_proba(X)
         )
-        for own in ({}, {}, {"random_state": 1})
+        for params in ({}, {}, {"random_state": 1})
     )
     apart = close(second, first, 1e-3, "probabilities")
-    least = float((other - first).norm() / first.norm())
+    least = float((reseeded - first).norm() / first.norm())
     assert least > 0.01, f"another seed gives nearly the same probabilities: {least:.2g}"
     return f"probabilities {apart:.1e}, of another seed {least:.1e}"
 
@@ -617,8 +617,8 @@ def a_saved_model_is_loaded_on_the_cpu(device: torch.device) -> str:
         model.save(folder)
         loaded = tsformer.load(folder, device="cpu")
     assert loaded.device_ == CPU
-    found, expected = (torch.from_numpy(each.predict_proba(X)) for each in (loaded, model))
-    close(found, expected, 0.1, "probabilities")
+    ours, expected = (torch.from_numpy(fitted.predict_proba(X)) for fitted in (loaded, model))
+    close(ours, expected, 0.1, "probabilities")
     return ""
 
 
@@ -632,10 +632,10 @@ def explanations_are_those_of_the_cpu(device: torch.device, *, method: str) -> s
     model.fit(X, y)
     with mock.patch("tsformer.estimators.saving.resolve_device", return_value=CPU):
         twin = pickle.loads(pickle.dumps(model))
-    found, expected = (
-        torch.from_numpy(each.explain(X[:4], method, target=y[:4])) for each in (model, twin)
+    ours, expected = (
+        torch.from_numpy(fitted.explain(X[:4], method, target=y[:4])) for fitted in (model, twin)
     )
-    close(found, expected, 0.05, "relevances")
+    close(ours, expected, 0.05, "relevances")
     return ""
 
 
@@ -666,11 +666,11 @@ def _checks() -> dict[str, Callable[[torch.device], str]]:
             graphs_are_the_steps, ragged=ragged
         )
     every = "+".join(augmentation_names())
-    for what, options in {
+    for label, options in {
         "dropout": {"dropout": 0.3, "augmentation": ""},
         "augmentation": {"dropout": 0.0, "augmentation": every},
     }.items():
-        checks[f"CUDA graphs: draws of {what}"] = partial(graphs_draw_anew, **options)
+        checks[f"CUDA graphs: draws of {label}"] = partial(graphs_draw_anew, **options)
     checks["CUDA graphs: a model that waits"] = what_waits_is_not_captured
     checks["CUDA graphs: memory"] = graphs_give_their_memory_back
     checks["out of memory: a batch"] = a_batch_that_does_not_fit_names_its_size

@@ -42,8 +42,8 @@ def choice_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
     ways += [] if tiny else [(cpu, os.cpu_count() or 1), (cpu, 1)]
     for where, n_threads in ways:
         how = where.type if n_threads == "auto" else f"{where.type}, {n_threads} threads"
-        for what, seconds in _convolutions(many, where, n_threads).items():
-            yield {"choice": f"random convolutions, {what}", "value": how, "seconds": seconds}
+        for step, seconds in _convolutions(many, where, n_threads).items():
+            yield {"choice": f"random convolutions, {step}", "value": how, "seconds": seconds}
 
 
 def _row(choice: str, value: str, measure: Any) -> Row:

@@ -28,25 +28,25 @@ OUTCOMES = {
 def page(folder: Path, rows: dict[str, list[dict]]) -> str:
     """Return the page of a run, from the rows of each part."""
     state = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    found = {part: pd.DataFrame(own) for part, own in rows.items() if own}
+    tables = {name: pd.DataFrame(entries) for name, entries in rows.items() if entries}
     note = (
         "A rehearsal with the smallest sizes; its numbers mean nothing. " if state["tiny"] else ""
     )
-    sections = [HEAD + _findings(found), f"## The run\n\n{note}{OUTCOMES[state['outcome']]}\n"]
+    sections = [HEAD + _findings(tables), f"## The run\n\n{note}{OUTCOMES[state['outcome']]}\n"]
     parts = (
-        (part, own["outcome"], f"{own['seconds']:.0f}") for part, own in state["parts"].items()
+        (name, end["outcome"], f"{end['seconds']:.0f}") for name, end in state["parts"].items()
     )
     sections.append(markdown_table(("part", "outcome", " seconds"), parts))
-    for title, part, make in (
+    for title, name, make in (
         ("Training", "training", _training),
         ("Share of the peak", "matmul", _matmul),
-        ("Seconds behind the defaults", "choices", lambda own: own),
+        ("Seconds behind the defaults", "choices", lambda table: table),
         ("Fits of real problems", "problems", _problems),
         ("Checks", "checks", _checks),
         ("Checks that did not pass", "checks", _not_passed),
-        ("The machine", "machine", lambda own: own.dropna()),
+        ("The machine", "machine", lambda table: table.dropna()),
     ):
-        shown = make(found[part]) if part in found else ()
+        shown = make(tables[name]) if name in tables else ()
         if len(shown):
             sections.append(f"## {title}\n\n{_table(shown)}")
     return "\n".join([*sections, COMMAND])
@@ -75,15 +75,15 @@ def _short(value: object) -> str:
     return str(value)
 
 
-def _findings(found: dict[str, pd.DataFrame]) -> str:
+def _findings(tables: dict[str, pd.DataFrame]) -> str:
     lines = []
-    if "checks" in found:
-        counts = _checks(found["checks"]).iloc[:, 1:].sum()
+    if "checks" in tables:
+        counts = _checks(tables["checks"]).iloc[:, 1:].sum()
         lines.append(
             f"- Checks: {counts['passed']} passed, {counts['failed'] + counts['died']} failed."
         )
-    if "training" in found:
-        best = _training(found["training"]).groupby("series × channels × steps")["speed-up"].max()
+    if "training" in tables:
+        best = _training(tables["training"]).groupby("series × channels × steps")["speed-up"].max()
         for case in SHORT:
             speed_up = best.get(_sizes(case))
             if pd.notna(speed_up):
@@ -91,8 +91,8 @@ def _findings(found: dict[str, pd.DataFrame]) -> str:
                     f"- Training on {_sizes(case)}: {speed_up:.1f} times as fast as a plain loop "
                     f"(target {FASTER}: {_verdict(speed_up >= FASTER)})."
                 )
-    if "matmul" in found:
-        for share in found["matmul"].query("what == @WIDE")["share"]:
+    if "matmul" in tables:
+        for share in tables["matmul"].query("what == @WIDE")["share"]:
             lines.append(
                 f"- {WIDE[0].upper()}{WIDE[1:]}: {share:.0%} of the measured peak "
                 f"(target {SHARE:.0%}: {_verdict(share >= SHARE)})."

@@ -71,12 +71,12 @@ def reached(
         "feed-forward": lambda: block.feed_forward(x),
     }
 
-    def step(part: Callable[[], Tensor]) -> None:
+    def step(call: Callable[[], Tensor]) -> None:
         with torch.autocast(device, torch.bfloat16):
-            out = part()
+            out = call()
         out.backward(torch.ones_like(out))
 
     work = operations(d, length, batch, hidden)
     return {
-        name: 3 * work[name] / seconds(partial(step, part), device) for name, part in parts.items()
+        name: 3 * work[name] / seconds(partial(step, call), device) for name, call in parts.items()
     }

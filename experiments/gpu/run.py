@@ -71,7 +71,7 @@ def machine_rows(device: Any) -> Iterator[Row]:
     facts |= {"torch": torch.__version__, "NumPy": np.__version__}
     facts |= {"Python": platform.python_version(), "tsformer": tsformer.__version__}
     facts |= {"date": date.today().isoformat(), "not installed": ", ".join(missing)}
-    yield from ({"what": what, "value": value} for what, value in facts.items())
+    yield from ({"what": fact, "value": value} for fact, value in facts.items())
 
 
 def _driver() -> str:
@@ -116,7 +116,7 @@ def _poisoned(device: Any) -> bool:
         return True
 
 
-def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterator[Row]:
+def part_rows(name: str, options: argparse.Namespace, done: set[str]) -> Iterator[Row]:
     import torch
 
     from tsformer._devices import resolve_device
@@ -124,9 +124,9 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
     if options.tiny:
         torch.set_num_threads(1)
     device = resolve_device(options.device)
-    if part == "machine":
+    if name == "machine":
         return machine_rows(device)
-    if part == "checks":
+    if name == "checks":
         return check_rows(device, done, options.checks)
     from experiments.gpu import choices, problems, speed
 
@@ -136,16 +136,16 @@ def part_rows(part: str, options: argparse.Namespace, done: set[str]) -> Iterato
         "choices": choices.choice_rows,
         "problems": problems.problem_rows,
     }
-    return rows[part](device, tiny=options.tiny)
+    return rows[name](device, tiny=options.tiny)
 
 
-def run_part(part: str, options: argparse.Namespace) -> None:
+def run_part(name: str, options: argparse.Namespace) -> None:
     """Append the rows of a part while the parent process lives."""
     parent = os.getppid()
-    path = options.folder / f"{part}.jsonl"
-    done = {row["check"] for row in read_rows(path)} if part == "checks" else set()
+    path = options.folder / f"{name}.jsonl"
+    done = {row["check"] for row in read_rows(path)} if name == "checks" else set()
     with path.open("a", encoding="utf-8") as file:
-        for row in part_rows(part, options, done):
+        for row in part_rows(name, options, done):
             file.write(json.dumps(row) + "\n")
             file.flush()
             if os.getppid() != parent:
@@ -183,18 +183,18 @@ class Run:
 
     def run_all(self) -> None:
         """Run all parts; however it ends, say in run.json how, and write the page."""
-        chosen = [part for part in PARTS if self.options.only in (None, part, "machine")]
-        chosen = ["machine", *(part for part in chosen if part != "machine")]
-        for part in chosen:
-            (self.options.folder / f"{part}.jsonl").unlink(missing_ok=True)
-            self.parts[part] = {"outcome": "not begun", "seconds": 0.0}
+        chosen = [name for name in PARTS if self.options.only in (None, name, "machine")]
+        chosen = ["machine", *(name for name in chosen if name != "machine")]
+        for name in chosen:
+            (self.options.folder / f"{name}.jsonl").unlink(missing_ok=True)
+            self.parts[name] = {"outcome": "not begun", "seconds": 0.0}
         outcome = "killed"
         self.write("killed")  # true until it is written again
         try:
-            for part in chosen:
-                self.run(part)
+            for name in chosen:
+                self.run(name)
                 self.write("killed")
-                if part == "machine" and self.parts[part]["outcome"] != "done":
+                if name == "machine" and self.parts[name]["outcome"] != "done":
                     outcome = "no such device"
                     return
             outcome = "done"
@@ -202,17 +202,17 @@ class Run:
             self.stop()
             self.write(outcome)
 
-    def run(self, part: str) -> None:
+    def run(self, name: str) -> None:
         start = time.monotonic()
-        most = min(PARTS[part] + self.left_over(part), self.end - _RESERVE - start)
-        state = self.parts[part]
-        print(f"{part}: at most {max(most, 0):.0f} s", flush=True)
+        most = min(PARTS[name] + self.left_over(name), self.end - _RESERVE - start)
+        state = self.parts[name]
+        print(f"{name}: at most {max(most, 0):.0f} s", flush=True)
         status = None
         while (left := most - (time.monotonic() - start)) > 0:
-            n_before = self.n_rows(part)
-            status = self.one_process(part, left)
+            n_before = self.n_rows(name)
+            status = self.one_process(name, left)
             # After a crash, a new process continues with the next check.
-            if part != "checks" or status in (0, None) or self.n_rows(part) == n_before:
+            if name != "checks" or status in (0, None) or self.n_rows(name) == n_before:
                 break
         state["seconds"] = round(time.monotonic() - start, 1)
         if most <= 0:
@@ -221,21 +221,21 @@ class Run:
             state["outcome"] = "cut off"
         else:
             state["outcome"] = "done" if status == 0 else f"failed with status {status}"
-        print(f"{part}: {state['outcome']} after {state['seconds']:.0f} s", flush=True)
+        print(f"{name}: {state['outcome']} after {state['seconds']:.0f} s", flush=True)
 
-    def n_rows(self, part: str) -> int:
-        return len(read_rows(self.options.folder / f"{part}.jsonl"))
+    def n_rows(self, name: str) -> int:
+        return len(read_rows(self.options.folder / f"{name}.jsonl"))
 
-    def left_over(self, part: str) -> float:
+    def left_over(self, name: str) -> float:
         """Return how much less than they might the parts before this one took."""
-        before = list(PARTS)[: list(PARTS).index(part)]
+        before = list(PARTS)[: list(PARTS).index(name)]
         done = [name for name in before if name in self.parts]
         return sum(max(PARTS[name] - self.parts[name]["seconds"], 0.0) for name in done)
 
-    def one_process(self, part: str, most: float) -> int | None:
+    def one_process(self, name: str, most: float) -> int | None:
         """Run a part until it ends or its time is up; return its exit status, or None."""
-        self.parts[part]["outcome"] = "cut off"  # if it is now
-        command = [sys.executable, str(Path(__file__)), *self.arguments_of(part)]
+        self.parts[name]["outcome"] = "cut off"  # if it is now
+        command = [sys.executable, str(Path(__file__)), *self.arguments_of(name)]
         self.process = subprocess.Popen(command, start_new_session=True)
         try:
             return self.process.wait(timeout=most)
@@ -243,13 +243,13 @@ class Run:
             self.stop()
             return None
 
-    def arguments_of(self, part: str) -> list[str]:
+    def arguments_of(self, name: str) -> list[str]:
         """Return the command line of a part."""
         options = self.options
         committed = options.out == COMMITTED
-        own = ["--part", part, "--device", options.device, "--checks", options.checks]
-        own += ["--commit"] if committed else ["--out", str(options.out)]
-        return [*own, "--tiny"] if options.tiny else own
+        arguments = ["--part", name, "--device", options.device, "--checks", options.checks]
+        arguments += ["--commit"] if committed else ["--out", str(options.out)]
+        return [*arguments, "--tiny"] if options.tiny else arguments
 
     def stop(self) -> None:
         """End the process of the part that is running."""
@@ -265,7 +265,7 @@ class Run:
         temporary = options.folder / "run.json.new"
         temporary.write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
         temporary.replace(options.folder / "run.json")
-        rows = {part: read_rows(options.folder / f"{part}.jsonl") for part in self.parts}
+        rows = {name: read_rows(options.folder / f"{name}.jsonl") for name in self.parts}
         (options.folder / "README.md").write_text(page(options.folder, rows), encoding="utf-8")
 
     def succeeded(self) -> bool:

@@ -54,14 +54,14 @@ PLAIN = "plain loop"
 
 def methods(device: torch.device) -> dict[str, tuple[str, dict[str, Any]]]:
     """Return the methods by name, with their parameters."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {PLAIN: (PLAIN, {})}
+    variants: dict[str, tuple[str, dict[str, Any]]] = {PLAIN: (PLAIN, {})}
     for stem, base in (("conv", "tsformer"), ("linear", "tsformer, linear stem")):
         for precision in ("bfloat16", "float32"):
-            found[f"{stem} stem, {precision}"] = base, {"precision": precision}
+            variants[f"{stem} stem, {precision}"] = base, {"precision": precision}
         if device.type == "cuda":
             one = {"precision": "bfloat16", "compile": False}
-            found[f"{stem} stem, bfloat16, without CUDA graphs"] = base, one
-    return found
+            variants[f"{stem} stem, bfloat16, without CUDA graphs"] = base, one
+    return variants
 
 
 def epoch_seconds(model: Any) -> list[float]:
@@ -111,14 +111,14 @@ def matmul_rows(device: torch.device, *, tiny: bool) -> Iterator[Row]:
     shapes = [(16, 12, 2)] if tiny else [WIDE[:3], (peak.D, peak.L, peak.B)]
     for d, length, batch in shapes:
         rates = peak.reached(device.type, d, length, batch, 4 if tiny else 8)
-        for part, rate in rates.items():
-            what = f"{part}, width {d}, {length} steps"
-            yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
+        for layer, rate in rates.items():
+            product = f"{layer}, width {d}, {length} steps"
+            yield {"what": product, "tflops": rate / 1e12, "share": rate / top}
     _, length, _, layers = (16, 12, 2, 2) if tiny else WIDE
     for d, batch, compiled in ((16, 2, False),) if tiny else STEPS:
         rate = step_rate(device, d, length, batch, layers, compiled)
-        what = f"a whole step, width {d}, {length} steps, {batch} series, {HOW[compiled]}"
-        yield {"what": what, "tflops": rate / 1e12, "share": rate / top}
+        product = f"a whole step, width {d}, {length} steps, {batch} series, {HOW[compiled]}"
+        yield {"what": product, "tflops": rate / 1e12, "share": rate / top}
 
 
 def step_rate(

@@ -73,8 +73,8 @@ def ngram_perplexity(train: Tensor, valid: Tensor, vocab_size: int, order: int) 
         for n, grams in enumerate(counts):
             context = tuple(text[i - n : i]) if i >= n else None
             if context in seen:
-                own = grams[(*context, word)]
-                chance = (own + followers[context] * chance) / (seen[context] + followers[context])
+                n = grams[(*context, word)]
+                chance = (n + followers[context] * chance) / (seen[context] + followers[context])
         loss -= math.log(chance)
     return math.exp(loss / len(text))
 

@@ -53,8 +53,8 @@ BY_COUNTING = {"unigram": 1, "trigram": 3}
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy of each window, in nats per token."""
-    each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
-    return each.view_as(targets).mean(dim=1)
+    values = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
+    return values.view_as(targets).mean(dim=1)
 
 
 class Evaluation(Callback):

@@ -129,14 +129,14 @@ class Clock:
         if self.seconds is not None and self.now_at[0] - self.first_at[0] > self.seconds:
             raise _Cut
 
-    def row(self, what: str) -> dict[str, float]:
+    def row(self, method: str) -> dict[str, float]:
         """Return the seconds before the first batch, and the speed up to the last."""
         clock, cpu = (now - first for now, first in zip(self.now_at, self.first_at, strict=True))
         n = self.n - self.newest  # it had only begun
         return {
-            f"{what}_seconds_before": self.first_at[0] - self.began,
-            f"{what}_per_second": n / clock if n else float("nan"),
-            f"{what}_per_cpu_second": n / cpu if n else float("nan"),
+            f"{method}_seconds_before": self.first_at[0] - self.began,
+            f"{method}_per_second": n / clock if n else float("nan"),
+            f"{method}_per_cpu_second": n / cpu if n else float("nan"),
         }
 
 
@@ -173,13 +173,13 @@ def measure(
         "predict": lambda: classifier.predict_proba(X, out=out),
     }
     row: dict[str, Any] = {}
-    for what, call in todo.items():
+    for method, call in todo.items():
         Path("/proc/self/clear_refs").write_text("5")  # reset the peak
-        clock.start(training=what == "fit")
+        clock.start(training=method == "fit")
         with suppress(_Cut):
             call()
-        row |= {f"{what}_mib": (_status("VmHWM") - before) / 2**20, **clock.row(what)}
-        if what == "fit" and seconds is not None:  # it may have left no model for these series
+        row |= {f"{method}_mib": (_status("VmHWM") - before) / 2**20, **clock.row(method)}
+        if method == "fit" and seconds is not None:  # it may have left no model for these series
             clock.start(training=True)
             classifier.set_params(max_epochs=1).fit(few, labels(64))
     return row
@@ -236,9 +236,9 @@ def measured(
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = arguments(argv)
-    asked = {name: getattr(options, name) for name in ("n", "tiny", "seconds", "limit")}
+    options_of_child = {name: getattr(options, name) for name in ("n", "tiny", "seconds", "limit")}
     if options.child:
-        print(json.dumps(measure(options.child, options.kept[0], **asked)))
+        print(json.dumps(measure(options.child, options.kept[0], **options_of_child)))
         return
     shape = options.n, options.channels, options.length
     size = 4 * options.n * options.channels * options.length / 2**20
@@ -247,8 +247,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     write_series(path, *shape)
     rows = []
     for kept in options.kept:
-        row = measured(path, kept, **asked)
-        row |= {f"{what}_times": row[f"{what}_mib"] / size for what in ("fit", "predict")}
+        row = measured(path, kept, **options_of_child)
+        row |= {f"{method}_times": row[f"{method}_mib"] / size for method in ("fit", "predict")}
         print(kept, {name: round(value, 2) for name, value in row.items()}, flush=True)
         rows.append({"kept": kept, "size_mib": size, **row})
     table = pd.DataFrame(rows).round(3)
