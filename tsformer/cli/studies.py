@@ -72,7 +72,7 @@ def compare(
       tsformer compare --datasets BasicMotions,ECG200 --encodings none,lspe --jobs 2
       tsformer compare --data my.csv --label y --encodings all --set stem=linear --budget 10min
     """
-    from tsformer.baselines.resolve import find, is_foreign
+    from tsformer.baselines import BASELINES, find
     from tsformer.data.sources import is_file, read_source
     from tsformer.studies import Study
     from tsformer.studies.analysis.ranking import ranking_page
@@ -107,7 +107,8 @@ def compare(
         named: dict[str, dict[str, Any]] = {}
         for path in parsing.names(methods):
             find(path)
-            parsing.allow_imports([path] * is_foreign(path), allowed=allow_import)
+            foreign = path not in BASELINES and not path.startswith("tsformer.")
+            parsing.allow_imports([path] * foreign, allowed=allow_import)
             if (method := path.rpartition(".")[2]) in named:
                 raise ValueError(f"--methods names {method!r} twice; name it once")
             named[method] = {} if method == path else {"estimator": path}
