@@ -50,12 +50,13 @@ def methods(as_json: Json = False) -> None:
     from tsformer._optional import install_command
     from tsformer.baselines import BASELINES
 
-    rows, needed = [], dict.fromkeys(name for each in BASELINES.values() for name in each.needs)
-    lacking = [name for name in needed if importlib.util.find_spec(name) is None]
-    for name, each in BASELINES.items():
-        reads = [word for word, can in (("lengths", each.unequal), ("gaps", each.gaps)) if can]
-        class_name, here = each.path.rpartition(".")[2], not {*each.needs} & {*lacking}
-        rows.append((name, class_name, ", ".join(reads), each.random, here))
+    rows, entries = [], BASELINES.items()
+    libraries = dict.fromkeys(name for _, baseline in entries for name in baseline.needs)
+    lacking = [name for name in libraries if importlib.util.find_spec(name) is None]
+    for name, baseline in entries:
+        reads = ["lengths"] * baseline.unequal + ["gaps"] * baseline.gaps
+        class_name, here = baseline.path.rpartition(".")[2], not {*baseline.needs} & {*lacking}
+        rows.append((name, class_name, ", ".join(reads), baseline.random, here))
     table(["name", "class", "reads", "random", "installed"], rows, as_json=as_json)
     if lacking:
         install = install_command("baselines")
@@ -80,7 +81,7 @@ def datasets(
         catalogue = catalogue[catalogue["available"] != ""]
     shown = catalogue.astype(object).where(catalogue.notna(), None)  # unknown in the catalogue
     ends = zip(shown["length_min"], shown["length_max"], strict=True)
-    shown["length"] = ["-".join(dict.fromkeys(map(str, filter(None, each)))) for each in ends]
+    shown["length"] = ["-".join(dict.fromkeys(map(str, filter(None, pair)))) for pair in ends]
     columns = ["name", "train_size", "test_size", "channels", "length", "classes", "available"]
     header = ["name", " train", " test", " dims", " length", " classes", "available"]
     table(header, shown[columns].itertuples(index=False, name=None), as_json=as_json)

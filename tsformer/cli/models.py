@@ -170,17 +170,17 @@ def predict(
 
     out = None if out is None else parsing.output(out, [model, *_paths(file)])
     with process_group(resolve_device("auto")) as ranks:
-        classifier, found = _read_for(model, file, columns, allow_import, labelled=False)
-        cut, named = found.windows, (found.schema is not None and found.schema.case) or "series"
+        classifier, source = _read_for(model, file, columns, allow_import, labelled=False)
+        cut, named = source.windows, (source.schema is not None and source.schema.case) or "series"
         if cut is not None and (proba or novelty):
             raise ValueError("--proba and --novelty are for series; intervals have a confidence")
         if cut is None and least_duration is not None:
             raise ValueError("--least-duration is for a model that was fitted with --window")
-        cases = pd.RangeIndex(len(found.X)) if found.cases is None else pd.Index(found.cases)
-        own = ranks.shard(len(found.X))
-        stored = isinstance(found.X, SeriesSource)
-        X = found.X.part(np.arange(len(cases))[own]) if stored else found.X[own]
-        rows = pd.DataFrame(index=cases[own])
+        cases = pd.RangeIndex(len(source.X)) if source.cases is None else pd.Index(source.cases)
+        shard = ranks.shard(len(source.X))
+        stored = isinstance(source.X, SeriesSource)
+        X = source.X.part(np.arange(len(cases))[shard]) if stored else source.X[shard]
+        rows = pd.DataFrame(index=cases[shard])
         if cut is None:
             rows["label"] = classifier.predict(X)
         if proba or cut is not None:
@@ -223,19 +223,19 @@ def evaluate(
 
     if explanations and where is None:
         raise ValueError("--explanations needs a run of MLflow; or use `tsformer explain`")
-    classifier, found = _read_for(model, dataset, columns, allow_import, labelled=True)
+    classifier, source = _read_for(model, dataset, columns, allow_import, labelled=True)
     classes = [str(label) for label in classifier.classes_]
-    assert found.y is not None
-    if extra := sorted({*found.y.tolist()} - {*classes}):
+    assert source.y is not None
+    if extra := sorted({*source.y.tolist()} - {*classes}):
         unknown = f"{len(extra)} labels are unknown to the model and count as errors"
         listed = ", ".join(map(repr, extra[:5]))
         warn_caller(f"{unknown}: {listed}; its classes are {classes[:20]}")
     name = getattr(classifier, "encoding", type(classifier).__name__)
-    typer.echo(f"{name} on the {len(found.X)} series of {dataset}", err=as_json)
-    predicted = np.asarray(classifier.predict(found.X)).astype(str)
+    typer.echo(f"{name} on the {len(source.X)} series of {dataset}", err=as_json)
+    predicted = np.asarray(classifier.predict(source.X)).astype(str)
     options: dict[str, Any] = {"digits": 4, "zero_division": 0, "output_dict": as_json}
-    scores = classification_report(found.y, predicted, **options)
-    if found.windows is not None:  # also windows of several labels
+    scores = classification_report(source.y, predicted, **options)
+    if source.windows is not None:  # also windows of several labels
         cut: Any = _read_for(model, dataset, columns, allow_import, labelled=False)[1].windows
         of_steps = cut.scores(cut.steps(classifier.predict_proba(cut.X), classes=classes))
         listed = ", ".join(f"{name} {score:.4f}" for name, score in of_steps.items())
@@ -245,10 +245,10 @@ def evaluate(
         from tsformer.tracking.autologging import track_evaluation
 
         # Files have labels as text; a model that was trained elsewhere may have numbers.
-        own = dict(zip(classes, classifier.classes_.tolist(), strict=True))
-        y = np.array([own.get(label, label) for label in found.y.tolist()])
-        own_run: dict[str, Any] = {"dataset": dataset, "explanations": explanations, **where}
-        tracked = track_evaluation(classifier, found.X, y, **own_run)
+        trained = dict(zip(classes, classifier.classes_.tolist(), strict=True))
+        y = np.array([trained.get(label, label) for label in source.y.tolist()])
+        options = {"dataset": dataset, "explanations": explanations, **where}
+        tracked = track_evaluation(classifier, source.X, y, **options)
         say_where(tracked, err=as_json)
 
 
@@ -279,11 +279,11 @@ def explain(
     from tsformer.plots.explanations import plot_relevance_of
 
     out = parsing.output(out, [model, *_paths(dataset)], ending=".png")
-    classifier, found = _read_for(model, dataset, columns, allow_import, labelled=False)
-    names = [*map(str, found.cases or ()), *map(str, range(len(found.X)))]  # or its number
+    classifier, source = _read_for(model, dataset, columns, allow_import, labelled=False)
+    names = [*map(str, source.cases or ()), *map(str, range(len(source.X)))]  # or its number
     check_known("series", series, names)
-    row, method = names.index(series) % len(found.X), method or classifier.default_method
-    panel = classifier.read_series(found.X)
+    row, method = names.index(series) % len(source.X), method or classifier.default_method
+    panel = classifier.read_series(source.X)
     panel = panel.part(np.arange(len(panel)) == row)
     labels = {str(label): label for label in classifier.classes_.tolist()}
     probabilities = classifier.predict_proba(panel)[0]
@@ -292,19 +292,19 @@ def explain(
     check_known("class", shown, labels)
     reference, options = parsing.value(baseline), parsing.settings(set_)
     explained = classifier.explain(panel, method, labels[shown], reference, method_params=options)
-    known = "" if found.y is None else f", labelled {found.y[row]}"
-    case = row if found.cases is None else found.cases[row]  # --series may be a number
+    known = "" if source.y is None else f", labelled {source.y[row]}"
+    case = row if source.cases is None else source.cases[row]  # --series may be a number
     title = f"{dataset}, series {case}{known}: predicted {predicted} ({probabilities.max():.0%})"
     title += f"; {method.replace('_', ' ')} for {shown}"
-    x = None if isinstance(found.X, SeriesSource) else found.X[row]
+    x = None if isinstance(source.X, SeriesSource) else source.X[row]
     plot_relevance_of(panel, explained[0], title, x).savefig(out)
     typer.echo(title)
     relevance, clock = explained[0][:, : int(panel.lengths[0])], times_of(x)
-    for place, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
+    for rank, (channel, begin, end) in enumerate(most_relevant_windows(relevance), 1):
         name = channel if panel.channels is None else panel.channels[channel]
         times = (f"steps {begin}", end - 1) if clock is None else (clock[begin], clock[end - 1])
         total = relevance[channel, begin:end].sum()
-        typer.echo(f"{place}. channel {name}, {times[0]} to {times[1]}: {total:+.3f}")
+        typer.echo(f"{rank}. channel {name}, {times[0]} to {times[1]}: {total:+.3f}")
     typer.echo(f"drawn to {out}")
 
 
@@ -315,8 +315,8 @@ def _paths(source: str | None) -> list[Path]:
 
     if source is None:
         return []
-    found = Path(source) if is_file(source) or Path(source).exists() else folder_of(source)
-    return [] if found is None else [found]
+    path = Path(source) if is_file(source) or Path(source).exists() else folder_of(source)
+    return [] if path is None else [path]
 
 
 def _read_for(
@@ -342,5 +342,5 @@ def _read_for(
         if wrong:
             raise ValueError(f"{model} {problem}; use it from Python")
     trained = getattr(classifier, "table_schema_", None)
-    found = read_source(source, columns, trained=trained, split="test", labelled=labelled)
-    return classifier, found
+    data = read_source(source, columns, trained=trained, split="test", labelled=labelled)
+    return classifier, data

@@ -35,14 +35,14 @@ def with_groups(
     @functools.wraps(command)
     def grouped(**arguments: Any) -> None:
         for name, parameters in options.items():
-            values = {each.name: arguments.pop(each.name) for each in parameters}
+            values = {option.name: arguments.pop(option.name) for option in parameters}
             arguments[name] = groups[name](**values)
         command(**arguments)
 
     # Typer reads the signature, in which the annotations of the commands are text.
-    parameters = [one for each in _typed(command) for one in options.get(each.name, [each])]
+    parameters = [p for typed in _typed(command) for p in options.get(typed.name, [typed])]
     grouped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    grouped.__annotations__ = {each.name: each.annotation for each in parameters}
+    grouped.__annotations__ = {p.name: p.annotation for p in parameters}
     return grouped
 
 
@@ -51,7 +51,7 @@ def _typed(function: Callable[..., Any]) -> list[inspect.Parameter]:
     late = {"TableSchema": Any}  # imported where it is used
     hints = get_type_hints(function, localns=late, include_extras=True)
     signature = inspect.signature(function).parameters.values()
-    return [each.replace(annotation=hints.get(each.name, each.annotation)) for each in signature]
+    return [p.replace(annotation=hints.get(p.name, p.annotation)) for p in signature]
 
 
 Set = Annotated[
@@ -62,7 +62,7 @@ AllowImport = Annotated[bool, option("Import classes such as mine.Log.", None, "
 
 def names(text: str) -> tuple[str, ...]:
     """Split ``"a,b"`` at the commas."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def allow_imports(paths: Iterable[str], *, allowed: bool) -> None:
@@ -78,9 +78,9 @@ def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
     from tsformer import baselines, encodings
 
     for text in texts:
-        parts = map(str.strip, text.split("+"))
-        own = [part for part in parts if "." in part and part not in encodings.names()]
-        allow_imports(own, allowed=allowed)
+        terms = map(str.strip, text.split("+"))
+        paths = [term for term in terms if "." in term and term not in encodings.names()]
+        allow_imports(paths, allowed=allowed)
         baselines.import_encodings(text)
 
 
@@ -97,11 +97,11 @@ def output(path: Path, inputs: Iterable[Path] = (), *, ending: str = "") -> Path
 
 def seeds(text: str) -> tuple[int, ...]:
     """Read a number of seeds, ``"3"`` for 0, 1, 2, or the seeds, ``"0,5"`` or ``"7,"``."""
-    numbers = tuple(int(part) if part.isdecimal() else -1 for part in names(text))
-    found = numbers if "," in text else tuple(range(max(numbers, default=0)))
-    if not found or min(numbers) < 0:
+    numbers = tuple(int(number) if number.isdecimal() else -1 for number in names(text))
+    values = numbers if "," in text else tuple(range(max(numbers, default=0)))
+    if not values or min(numbers) < 0:
         raise ValueError(f"--seeds takes a number, as in 3, or seeds, as in 0,1,2; got {text!r}")
-    return found
+    return values
 
 
 def settings(pairs: list[str]) -> dict[str, Any]:
@@ -109,29 +109,29 @@ def settings(pairs: list[str]) -> dict[str, Any]:
 
     ``encoding_params.d_hidden=32`` sets one entry of a dict.
     """
-    found: dict[str, Any] = {}
+    params: dict[str, Any] = {}
     for path, text in _pairs("--set", pairs, "stem=linear"):
         name, dot, entry = path.partition(".")
-        into, key = (found.setdefault(name, {}), entry) if dot else (found, name)
+        into, key = (params.setdefault(name, {}), entry) if dot else (params, name)
         into[key] = value(text)
-    return found
+    return params
 
 
 def varied(pairs: list[str]) -> dict[str, list[Any]]:
     """Read ``name=a,b`` pairs: the values that each of these parameters takes."""
-    found: dict[str, list[Any]] = {}
+    vary: dict[str, list[Any]] = {}
     for name, text in _pairs("--vary", pairs, "stem=conv,linear"):
-        if name in found:
+        if name in vary:
             raise ValueError(f"--vary names {name!r} twice; give all its values at once")
         listed = value(f"[{text}]")
-        found[name] = listed if isinstance(listed, list) else [*map(value, names(text))]
-    return found
+        vary[name] = listed if isinstance(listed, list) else [*map(value, names(text))]
+    return vary
 
 
 def _pairs(flag: str, pairs: list[str], example: str) -> Iterator[tuple[str, str]]:
     """Split ``name=text``."""
     for pair in pairs:
-        name, equals, text = (part.strip() for part in pair.partition("="))
+        name, equals, text = map(str.strip, pair.partition("="))
         if not name or not equals or (flag == "--vary" and not text.strip(" ,")):
             raise ValueError(f"{flag} takes name=value, as in {flag} {example}; got {pair!r}")
         yield name, text

@@ -77,19 +77,21 @@ def compare(
     from tsformer.studies import Study
     from tsformer.studies.analysis.ranking import ranking_page
     from tsformer.studies.report.summary_table import to_markdown
+    from tsformer.studies.run.halving import seconds_of
     from tsformer.studies.run.problem import own_problem
 
     for file in ("results.csv", "failures.csv"):
         check_output(out / file, [] if data is None else [Path(data)])
-    sources = ((each, context.get_parameter_source(each)) for each in _OF_A_STUDY)
-    given = {each for each, source in sources if source and source.name != "DEFAULT"}
-    flags = ", ".join(f"--{each.strip('_').replace('_', '-')}" for each in sorted(given))
+    limit = None if budget is None else seconds_of(budget)  # before any data are written
+    origins = {option: context.get_parameter_source(option) for option in _OF_A_STUDY}
+    typed = {option for option, origin in origins.items() if origin and origin.name != "DEFAULT"}
+    flags = ", ".join(f"--{option.strip('_').replace('_', '-')}" for option in sorted(typed))
     twice = data and (datasets or resamples > 1)
-    of_data = columns or "folds" in given or (budget and study is None)
+    of_data = columns or "folds" in typed or (budget and study is None)
     texts = {"methods": methods, "train_sizes": train_sizes}
-    empty = [name for name in texts if name in given and not parsing.names(texts[name])]
+    empty = [name for name in texts if name in typed and not parsing.names(texts[name])]
     for wrong, message in (
-        (study and given, f"--study defines the whole study; remove {flags}, or put it there"),
+        (study and typed, f"--study defines the whole study; remove {flags}, or put it there"),
         (data is None and of_data, "--folds, --budget and columns are for a file, --data FILE"),
         (twice, "--data has splits of its own: remove --datasets, --resamples"),
         (not (study or datasets or data), "name --datasets A,B, --data FILE or --study FILE.toml"),
@@ -100,7 +102,7 @@ def compare(
             raise ValueError(message)
     if study is not None:
         sys.path.append(os.getcwd())  # for classes in files of this folder
-        asked = Study.from_toml(study)
+        design = Study.from_toml(study)
     else:
         options = parsing.settings(set_)
         options |= {} if max_epochs is None else {"max_epochs": max_epochs}
@@ -112,12 +114,12 @@ def compare(
             if (method := path.rpartition(".")[2]) in named:
                 raise ValueError(f"--methods names {method!r} twice; name it once")
             named[method] = {} if method == path else {"estimator": path}
-        own_encodings = [each for each in parsing.names(encodings) if "." in each]
-        parsing.import_encodings(own_encodings, allowed=allow_import)
-        asked = Study(
+        paths = [name for name in parsing.names(encodings) if "." in name]
+        parsing.import_encodings(paths, allowed=allow_import)
+        design = Study(
             parsing.names(datasets) if data is None else (data,),
-            parsing.names(encodings) if not named or "encodings" in given else (),
-            parsing.seeds("1" if data is not None and "seeds" not in given else seeds),
+            parsing.names(encodings) if not named or "encodings" in typed else (),
+            parsing.seeds("1" if data is not None and "seeds" not in typed else seeds),
             options,
             parsing.varied(vary),
             resamples,
@@ -125,33 +127,34 @@ def compare(
             train_sizes=parsing.names(train_sizes),
         )
         if data is not None:
-            asked.check()  # before any data are written
-            found = read_source(data, columns)
-            typer.echo(described(data, found), err=as_json)
+            design.check()  # before any data are written
+            source = read_source(data, columns)
+            typer.echo(described(data, source), err=as_json)
             times = options.get("timestamps")
-            own = own_problem(Path(data).stem, found, n_folds=folds, timestamps=times)
-            of = "" if found.groups is None else f" of {len(set(found.groups))} groups"
-            typer.echo(f"{len(found.X)} series{of} in {folds} folds, in {own.home}", err=as_json)
-            split: dict[str, Any] = {"datasets": (own.name,), "splits": {own.name: own.split}}
-            asked = dataclasses.replace(asked, **split, resamples=folds)
+            problem = own_problem(Path(data).stem, source, n_folds=folds, timestamps=times)
+            of = "" if source.groups is None else f" of {len(set(source.groups))} groups"
+            size = f"{len(source.X)} series{of} in {folds} folds"
+            typer.echo(f"{size}, in {problem.home}", err=as_json)
+            split: dict[str, Any] = {"splits": {problem.name: problem.split}, "resamples": folds}
+            design = dataclasses.replace(design, datasets=(problem.name,), **split)
     where = {"out": out, "tracking_uri": tracking_uri, "experiment": experiment}
     how = {"jobs": jobs, "scheduler": scheduler, "fit_time_limit": fit_time_limit}
-    asked = dataclasses.replace(asked, title=name) if name else asked
-    comparison = run(asked, budget=budget, **where, **how)
-    ranking, places = comparison.ranking, comparison.places()
-    places["runs"] = as_typed(comparison.ui_command)
+    design = dataclasses.replace(design, title=name) if name else design
+    comparison = run(design, budget=limit, **where, **how)
+    ranking, outputs = comparison.ranking, comparison.places()
+    outputs["runs"] = as_typed(comparison.ui_command)
     if as_json:
         tables = {name: getattr(comparison, name) for name in ("results", "failures", "unrecorded")}
         tables |= {} if ranking is None else {"ranking": ranking}
         plain = {name: t.astype(object).where(t.notna(), None) for name, t in tables.items()}
         rows = {name: table.to_dict("records") for name, table in plain.items()}
-        typer.echo(json.dumps(rows | places, indent=2, default=os.fspath))
+        typer.echo(json.dumps(rows | outputs, indent=2, default=os.fspath))
     else:
         page = to_markdown(comparison.summary()) if budget is None else ""
         markdown(page if ranking is None else ranking_page(ranking))
-        for name, place in places.items():
-            if place is not None:
-                typer.echo(f"{name:<8}{place}")
+        for label, address in outputs.items():
+            if address is not None:
+                typer.echo(f"{label:<8}{address}")
     if budget is not None and ranking is None:
         typer.echo("no ranking: no fit ended within the budget", err=True)
     finish(comparison, err=as_json)
@@ -205,7 +208,7 @@ def finish(comparison: Comparison, *, err: bool = False) -> None:
     lost = "not recorded, since the tracking store was unreachable"
     kinds = [*skipped.map({True: "skipped", False: "failed"}), *[lost] * len(comparison.unrecorded)]
     tables = (comparison.failures, comparison.unrecorded)
-    fits = [fit for each in tables for fit in each.to_dict("records")]
+    fits = [fit for table in tables for fit in table.to_dict("records")]
     for kind, fit in zip(kinds, fits, strict=True):
         error = " ".join(fit.pop("error", "").split())
         bare = ("dataset", "encoding", "method", "seed")

@@ -61,27 +61,27 @@ columns.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
-def described(source: str, found: Source) -> str:
+def described(name: str, source: Source) -> str:
     """Return a line about the series that were read from a file."""
     import numpy as np
 
     from tsformer.data.series import SeriesSource
 
-    X, y, cut, schema = found.X, found.y, found.windows, found.schema
+    X, y, cut, schema = source.X, source.y, source.windows, source.schema
     if isinstance(X, SeriesSource):
         lengths = X.lengths.tolist()
     else:
         lengths = [np.shape(x)[-1 if isinstance(x, np.ndarray) else 0] for x in X]
     steps = " to ".join(map(str, sorted({min(lengths), max(lengths)})))
-    what = "series" if cut is None else f"windows of {len(cut.recordings)} recordings"
-    words = [f"{len(lengths)} {what}", f"{steps} steps"]
+    kind = "series" if cut is None else f"windows of {len(cut.recordings)} recordings"
+    words = [f"{len(lengths)} {kind}", f"{steps} steps"]
     if schema is not None and (cut is not None or schema.time is not None):
         names = X[0].columns if cut is None else schema.value or ()
         words.append(f"channels {', '.join(names[:10])}{', ...' * (len(names) > 10)}")
     if y is not None:
         numbers = y.dtype.kind == "f"
         words.append(f"targets from {y.min():g}" if numbers else f"{len(set(y))} classes")
-    return f"{source}: {', '.join(words)}"
+    return f"{name}: {', '.join(words)}"
 
 
 def convert(
@@ -110,7 +110,7 @@ def convert(
         return
     if len(files) != 2:
         raise ValueError(f"name a file to read and one to write, or --out FOLDER; got {files}")
-    source, target = files[0], Path(files[1])
-    found = read_source(source, columns, split=split, labelled=None)
-    write_series(target, found, comment=f"Converted by tsformer from {source}.")
-    typer.echo(f"{described(source, found)}; written to {target}")
+    name, target = files[0], Path(files[1])
+    source = read_source(name, columns, split=split, labelled=None)
+    write_series(target, source, comment=f"Converted by tsformer from {name}.")
+    typer.echo(f"{described(name, source)}; written to {target}")

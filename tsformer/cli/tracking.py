@@ -27,8 +27,8 @@ def where(
     run_name: Annotated[str | None, option("Name of the run.", **_PANEL)] = None,
 ) -> dict[str, str | None] | None:
     """Return arguments of `tracked_fit`; None without tracking or MLflow."""
-    place = {"tracking_uri": tracking_uri, "experiment": experiment, "run_name": run_name}
-    anything = any(value is not None for value in place.values())
+    options = {"tracking_uri": tracking_uri, "experiment": experiment, "run_name": run_name}
+    anything = any(value is not None for value in options.values())
     if no_track and anything:
         raise ValueError("--no-track excludes the other options of tracking; remove them")
     if no_track or (not anything and importlib.util.find_spec("mlflow") is None):
@@ -37,7 +37,7 @@ def where(
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     if tracking_uri is not None:
         import_module("tsformer.tracking").resolve_uri(tracking_uri)  # raises unless an address
-    return place
+    return options
 
 
 def say_where(run: TrackedRun | None, *, err: bool = False) -> None:

@@ -11,10 +11,10 @@ from tsformer._files import replacing
 
 def check_folder(folder: Path, names: Iterable[str], *, sign: str, text: str) -> None:
     """Raise FileExistsError if a file of another program would be overwritten."""
-    own = (folder / sign).is_file() and text.encode() in (folder / sign).read_bytes()
-    for found in (folder / name for name in names if (folder / name).exists() and not own):
+    ours = (folder / sign).is_file() and text.encode() in (folder / sign).read_bytes()
+    for path in (folder / name for name in names if (folder / name).exists() and not ours):
         raise FileExistsError(
-            f"{found} was not written by tsformer and would be overwritten: choose another folder "
+            f"{path} was not written by tsformer and would be overwritten: choose another folder "
             "with --out, or move the file"
         )
 

@@ -307,10 +307,10 @@ def plot_critical_difference(
     posthocs = require("scikit_posthocs", extra="statistics", purpose="the diagram")
     # By number: the library uses sets, and sets of names have another order in every process.
     ranks = statistics.ranks.reset_index(drop=True)
-    place = {name: i for i, name in enumerate(statistics.ranks.index)}
+    index = {name: i for i, name in enumerate(statistics.ranks.index)}
     p = pd.DataFrame(1.0, ranks.index, ranks.index)
     for pair in statistics.significant(alpha).to_dict("records"):
-        i, j = place[pair["better"]], place[pair["worse"]]
+        i, j = index[pair["better"]], index[pair["worse"]]
         p.iloc[i, j] = p.iloc[j, i] = pair["p_holm"]
     labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
     middle = (len(labels) + 1) // 2
@@ -356,17 +356,17 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
         Where to draw.
     """
     means, pairs = statistics.scores.mean(), statistics.pairs
-    place = {name: i for i, name in enumerate(statistics.ranks.index)}
-    difference = np.full((len(place), len(place)), np.nan)
-    labels = list(map(shortened, place))
-    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, place, strict=True)]
+    index = {name: i for i, name in enumerate(statistics.ranks.index)}
+    difference = np.full((len(index), len(index)), np.nan)
+    labels = list(map(shortened, index))
+    scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, index, strict=True)]
     width = max(0.9 * len(labels), 3.6)
     below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))
     ax = figures.one_panel(ax, 0.6 + widest(scored, 10) + width, 1.3 + below + 0.68 * len(labels))
     bold = pairs.index.isin(statistics.significant(alpha).index)
     weights = np.where(bold, "bold", "normal")
     for weight, pair in zip(weights, pairs.to_dict("records"), strict=True):
-        i, j = place[pair["better"]], place[pair["worse"]]
+        i, j = index[pair["better"]], index[pair["worse"]]
         counts = [pair["wins"], pair["ties"], pair["loses"]]
         for row, column, sign in ((i, j, 1), (j, i, -1)):
             difference[row, column] = sign * pair["difference"]

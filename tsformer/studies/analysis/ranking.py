@@ -33,8 +33,8 @@ def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> p
     rows: list[dict[str, Any]] = []
     for name in scores.columns:
         both = (scores.loc[shared.index] if name in remaining else scores)[[leader, name]].dropna()
-        own, n = both.iloc[:, 1], len(both)
-        apart = (both.iloc[:, 0] - own).round(9)
+        accuracies, n = both.iloc[:, 1], len(both)
+        apart = (both.iloc[:, 0] - accuracies).round(9)
         margin = float("nan")
         # Equal differences are chance, with few series per fold.
         if n >= _FEWEST_FOLDS and not (apart.nunique() == 1 and apart.any()):
@@ -43,7 +43,7 @@ def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> p
             margin = float(t.ppf(0.975, n - 1) * apart.std() * widened)
         outcome = UNSURE if np.isnan(margin) else BEHIND if apart.mean() > margin else LEVEL
         outcome = dropped.get(name, LEADS if name == leader else outcome)
-        numbers = {"accuracy": own.mean(), "behind": apart.mean(), "margin": margin}
+        numbers = {"accuracy": accuracies.mean(), "behind": apart.mean(), "margin": margin}
         rows.append({"encoding": name, "folds": n, **numbers, "outcome": outcome})
 
     def place(row: Any) -> tuple[bool, bool, int, float]:
@@ -55,11 +55,11 @@ def rank(scores: pd.DataFrame, dropped: Mapping[str, str], *, n_folds: int) -> p
 
 def answer(ranking: pd.DataFrame) -> str:
     """Return the ranking in one sentence of Markdown."""
-    leader, *others = ranking[ranking["outcome"].isin(REMAINING)].to_dict("records")
+    leader, *rest = ranking[ranking["outcome"].isin(REMAINING)].to_dict("records")
     n_folds = leader["folds"]
     over = f"over {n_folds} fold{'s' * (n_folds != 1)}"
     over += ", too few for an interval" * (n_folds < _FEWEST_FOLDS)
-    lead = f" {code(others[0]['encoding'])} by {_behind(others[0])} points" if others else ""
+    lead = f" {code(rest[0]['encoding'])} by {_behind(rest[0])} points" if rest else ""
     parts = [f"{code(leader['encoding'])} leads{lead} {over}"]
     for outcome, names in ranking.groupby("outcome", sort=False)["encoding"]:
         if outcome == LEVEL or outcome not in REMAINING:

@@ -225,17 +225,17 @@ def analyse(
     if (rope < 0.1 and 1 < highest <= 100) or (rope >= 0.5 and highest <= 1):
         problem = f"rope={rope:g} is not in the unit of the scores, of which {highest:g} is highest"
         warn_caller(f"{problem}; pass rope=1 for percentages, rope=0.01 for shares")
-    found = []
+    findings = []
     for variant in variant_scores(study):
         check_scores(variant.used)
         try:
             statistics = compare_methods(variant.used, rope=rope)
         except ValueError as error:  # too few methods or data sets
-            found.append(replace(variant, obstacle=str(error)))
+            findings.append(replace(variant, obstacle=str(error)))
             continue
         scores, table = statistics.scores, None
         if baseline in scores.columns:
             table = mean_gains(scores.drop(columns=baseline).sub(scores[baseline], axis=0))
         cost = costs(variant.used, statistics)
-        found.append(replace(variant, statistics=statistics, costs=cost, mean_gains=table))
-    return found
+        findings.append(replace(variant, statistics=statistics, costs=cost, mean_gains=table))
+    return findings

@@ -117,7 +117,7 @@ def read_study(
     there = ours and failures.is_file()
     fits = _read_csv(failures).rename(columns=renamed) if there else pd.DataFrame({"error": []})
     skipped = skipped_fits(fits)
-    lines = [f"{each.method} on {each.dataset}: {each.reason}" for each in skipped.itertuples()]
+    lines = [f"{fit.method} on {fit.dataset}: {fit.reason}" for fit in skipped.itertuples()]
     counts = {"failed": len(fits) - len(lines), "n_skipped": len(lines)}
     unread = tuple(dict.fromkeys(lines))
     return StudyScores(table, file, ours, tuple(varied), design, **counts, skipped=unread)

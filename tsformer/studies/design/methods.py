@@ -39,7 +39,7 @@ class Method:
 
     name: str
     estimator: str
-    given: Mapping[str, Any]
+    overrides: Mapping[str, Any]
 
     @property
     def baseline(self) -> Baseline:
@@ -59,12 +59,12 @@ class Method:
     @property
     def random(self) -> bool:
         """Whether the fit depends on the seed. If not, it runs once for all seeds."""
-        return self.baseline.random or any(name in self.given for name in self.baseline.chance)
+        return self.baseline.random or any(name in self.overrides for name in self.baseline.chance)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """All parameters that differ from the defaults of the class."""
-        return {**self.baseline.parameters, **self.given}
+        return {**self.baseline.parameters, **self.overrides}
 
     def configuration(self, shared: Mapping[str, Any]) -> dict[str, Any]:
         """Return what can affect a fit: parameters, or class, library with version, parameters."""
@@ -80,13 +80,13 @@ class Method:
     def check(self) -> None:
         """Construct the classifier once, to raise its errors before any fit."""
         if not self.transformer:
-            PanelClassifier(self.estimator, self.given, 0).check()
+            PanelClassifier(self.estimator, self.overrides, 0).check()
 
 
 def read_method(name: Any, described: Any, shared: Mapping[str, Any]) -> Method:
     """Return a method of a study, checked without importing its class."""
-    given = dict(described) if isinstance(described, Mapping) else {"estimator": None}
-    estimator = given.pop("estimator", "")
+    params = dict(described) if isinstance(described, Mapping) else {"estimator": None}
+    estimator = params.pop("estimator", "")
     if not isinstance(name, str) or not name or not isinstance(estimator, str):
         raise TypeError(
             "a method must have a name and a table of parameters, with a name or a dotted path as "
@@ -94,18 +94,18 @@ def read_method(name: Any, described: Any, shared: Mapping[str, Any]) -> Method:
             f"{shortened(described)}"
         )
     near = nearest(name, BASELINES)[:1]  # a typo must not select the transformer
-    if not estimator and name not in BASELINES and (not given or near not in ([], ["tsformer"])):
+    if not estimator and name not in BASELINES and (not params or near not in ([], ["tsformer"])):
         meant = f": did you mean {near[0]!r}?" if near else "."
         raise ValueError(
             f"method {name!r} names no estimator{meant} Name one or the path of a class, as in "
             'estimator = "sklearn.svm.SVC", or say estimator = "tsformer"'
         )
-    method = Method(name, estimator or (name if name in BASELINES else TRANSFORMER), given)
+    method = Method(name, estimator or (name if name in BASELINES else TRANSFORMER), params)
     find(method.estimator)
-    if "random_state" in given:
+    if "random_state" in params:
         raise ValueError(
             f"'random_state' cannot be a parameter of method {name!r}: every fit has its own"
         )
     if method.transformer:
-        check_parameters({**shared, **{k: v for k, v in given.items() if k != "encoding"}})
+        check_parameters({**shared, **{k: v for k, v in params.items() if k != "encoding"}})
     return method

@@ -110,25 +110,25 @@ class Study:
         check_number("resamples", self.resamples, 1, whole=True)
         encodings: Any = _listed("encodings", self.encodings)
         encodings = registered() if encodings == ("all",) else map(_in_one_spelling, encodings)
-        what = "encodings, or methods,"
-        encodings = _distinct(what, encodings, str, may_be_empty=bool(self.methods))
+        label = "encodings, or methods,"
+        encodings = _distinct(label, encodings, str, may_be_empty=bool(self.methods))
         modules = dict.fromkeys(_listed("imports", self.imports))
         for module in modules:
             load_module(module, f"imports, {module!r}")
         for encoding in encodings:
             import_encodings(encoding)
-        vary = {name: _distinct(f"vary, at {name!r},", each) for name, each in self.vary.items()}
+        vary = {name: _distinct(f"vary, at {name!r},", v) for name, v in self.vary.items()}
         for values in itertools.product(*vary.values()):
             check_parameters({**self.parameters, **dict(zip(vary, values, strict=True))})
-        own = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in encodings}
-        for name in (*(vary.keys() & self.parameters), *(own.keys() & self.methods)):
+        methods = {name: Method(name, TRANSFORMER, {"encoding": name}) for name in encodings}
+        for name in (*(vary.keys() & self.parameters), *(methods.keys() & self.methods)):
             raise ValueError(
                 f"{name!r} is both varied and fixed, or both an encoding and a method; name it once"
             )
-        own |= {name: read_method(name, m, self.parameters) for name, m in self.methods.items()}
-        object.__setattr__(self, "_methods", own)
-        for part in itertools.chain(*map(self.parts_of, own)):
-            for home in (part.rpartition(".")[0], find(part).__module__):
+        methods |= {name: read_method(name, m, self.parameters) for name, m in self.methods.items()}
+        object.__setattr__(self, "_methods", methods)
+        for term in itertools.chain(*map(self.parts_of, methods)):
+            for home in (term.rpartition(".")[0], find(term).__module__):
                 if home.partition(".")[0] not in ("", "tsformer", "__main__"):
                     modules[home] = None
         seeds: Any = self.seeds
@@ -151,20 +151,20 @@ class Study:
         for name, value in design.items():
             object.__setattr__(self, name, value)
         for name in self.leave_out:
-            check_known("method of this study", name, own, where="leave_out: ")
+            check_known("method of this study", name, methods, where="leave_out: ")
         for dataset in (*self.splits, *itertools.chain(*self.leave_out.values())):
             check_known("data set of this study", dataset, self.datasets, where="leave_out: ")
-        given = {**self.parameters, **vary}
-        if given and not any(method.transformer for method in own.values()):
+        shared = {**self.parameters, **vary}
+        if shared and not any(method.transformer for method in methods.values()):
             raise ValueError(
                 "parameters and vary are for TSTransformerClassifier, and no method of this study "
-                f"is one; got {given}. Give each method its own parameters"
+                f"is one; got {shared}. Give each method its own parameters"
             )
         try:
             self.as_dict()
         except (TypeError, ValueError) as error:
             raise TypeError(
-                f"a study is stored as JSON ({error}); got {given}, {self.methods}, {self.splits}"
+                f"a study is stored as JSON ({error}); got {shared}, {self.methods}, {self.splits}"
             ) from error
 
     def __hash__(self) -> int:
@@ -180,7 +180,7 @@ class Study:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the design as plain lists and dicts, ready for JSON or TOML."""
-        design = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
+        design = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
         for name in ("methods", "train_sizes", "leave_out", "splits", "imports"):
             if not design[name]:
                 del design[name]
@@ -211,8 +211,8 @@ class Study:
     def variants(self) -> dict[str, dict[str, Any]]:
         """The combinations of varied values, by name; ``{"": {}}`` without any."""
         rows = itertools.product(*self.varied.values())
-        found = [dict(zip(self.varied, row, strict=True)) for row in rows]
-        return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in found}
+        variants = [dict(zip(self.varied, row, strict=True)) for row in rows]
+        return {", ".join(f"{k}={v}" for k, v in variant.items()): variant for variant in variants}
 
     def train_size_of(self, variant: str = "") -> str:
         """Return how much of the train split this variant gets, ``"100%"`` for the whole."""
@@ -220,16 +220,16 @@ class Study:
 
     def parameters_of(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return the parameters of a method, by default the first, except encoding and seed."""
-        found = self.method(method)
-        if not found.transformer:
-            return found.parameters
-        parameters = {**self.parameters, **self.variants[variant], **found.given}
+        chosen = self.method(method)
+        if not chosen.transformer:
+            return chosen.parameters
+        parameters = {**self.parameters, **self.variants[variant], **chosen.overrides}
         return {k: v for k, v in parameters.items() if k not in ("encoding", "train_size")}
 
     def encoding_of(self, method: str) -> str:
         """Return the encoding of a method that is a transformer; an encoding is its own."""
         default = TSTransformerClassifier().encoding
-        return str(_in_one_spelling(self.method(method).given.get("encoding", default)))
+        return str(_in_one_spelling(self.method(method).overrides.get("encoding", default)))
 
     def parts_of(self, method: str) -> list[str]:
         """Return the encodings that a method sums; none of another classifier."""
@@ -238,14 +238,14 @@ class Study:
 
     def configuration(self, variant: str = "", method: str = "") -> dict[str, Any]:
         """Return everything that can affect a fit: defaults, or the version of other libraries."""
-        found = self.method(method)
-        own = found.configuration(self.parameters_of(variant, found.name))
-        classes = map(find, self.parts_of(found.name))
+        chosen = self.method(method)
+        config = chosen.configuration(self.parameters_of(variant, chosen.name))
+        classes = map(find, self.parts_of(chosen.name))
         foreign = [cls for cls in classes if cls.__module__.partition(".")[0] != "tsformer"]
-        own |= {"code": [*map(class_version, foreign)]} if foreign else {}
-        if not found.transformer or found.name in self.encodings:
-            return own
-        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(found.name), **own}
+        config |= {"code": [*map(class_version, foreign)]} if foreign else {}
+        if not chosen.transformer or chosen.name in self.encodings:
+            return config
+        return {"estimator": TRANSFORMER, "encoding": self.encoding_of(chosen.name), **config}
 
     def hash_of(self, variant: str = "", method: str = "") -> str:
         """Return a hash of the variant's configuration, the same in larger studies."""
@@ -273,9 +273,9 @@ class Study:
             (self.names, "methods" if self.methods else "encodings"),
             (self.datasets, "data sets"),
         )
-        what, where = (n[0] if len(n) == 1 else f"{len(n)} {kind}" for n, kind in kinds)
+        subject, where = (n[0] if len(n) == 1 else f"{len(n)} {kind}" for n, kind in kinds)
         varied = "".join(f", {name} varied" for name in self.varied)
-        return self.title or f"{what} on {where}{varied}"
+        return self.title or f"{subject} on {where}{varied}"
 
     def trials(self) -> list[Trial]:
         """Return all fits in order: an unfinished study has every encoding and official split."""
@@ -293,12 +293,12 @@ class Study:
         self, dataset: str, method: str, seed: int, variant: str = "", resample: int = 0
     ) -> str:
         """Return the key of a fit, without name and unused seed: equal fits run once."""
-        found, size = self.method(method), self.train_size_of(variant)
-        name = found.baseline.path.rpartition(".")[2]
-        what = self.encoding_of(method) if found.transformer else name
-        of = seed if found.random or size != WHOLE else "any"
+        fitted, size = self.method(method), self.train_size_of(variant)
+        name = fitted.baseline.path.rpartition(".")[2]
+        model = self.encoding_of(method) if fitted.transformer else name
+        of = seed if fitted.random or size != WHOLE else "any"
         drawn = f"/resample-{resample}" * bool(resample) + f"/train-{size}" * (size != WHOLE)
-        return f"{dataset}/{what}/{of}/{self.hash_of(variant, method)}{drawn}"
+        return f"{dataset}/{model}/{of}/{self.hash_of(variant, method)}{drawn}"
 
 
 def read_study_file(path: Path) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def read_study_file(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path} is not a valid {path.suffix[1:].upper()}: {error}") from error
     for key in described:
-        known = [each.name for each in fields(Study) if each.init]
+        known = [f.name for f in fields(Study) if f.init]
         check_known("key of a study", key, known, where=f"{path}: ")
     return described
 
@@ -319,32 +319,32 @@ def _in_one_spelling(encoding: Any) -> Any:
     return "+".join(part_names(encoding)) if isinstance(encoding, str) else encoding
 
 
-def _listed(what: str, values: Any) -> tuple[Any, ...]:
+def _listed(label: str, values: Any) -> tuple[Any, ...]:
     """Return a list as a tuple, a string as its only value."""
     if not isinstance(values, Iterable):
-        raise TypeError(f"{what} must be a list; got {values!r}")
+        raise TypeError(f"{label} must be a list; got {values!r}")
     return (values,) if isinstance(values, str) else tuple(values)
 
 
 def _distinct(
-    what: str, values: Any, kind: type | None = None, *, may_be_empty: bool = False
+    label: str, values: Any, kind: type | None = None, *, may_be_empty: bool = False
 ) -> tuple[Any, ...]:
     """Return a list of different values, of one type, as a tuple."""
-    values = _listed(what, values)
+    values = _listed(label, values)
     if not values and not may_be_empty:
-        raise ValueError(f"{what} must name at least one; got none")
+        raise ValueError(f"{label} must name at least one; got none")
     for value in values:
         if kind is not None and (type(value) is not kind or value == ""):
-            raise TypeError(f"{what} must be of type {kind.__name__}; got {value!r}")
+            raise TypeError(f"{label} must be of type {kind.__name__}; got {value!r}")
         if values.count(value) > 1:
-            raise ValueError(f"{what} names {value!r} twice; name each once")
+            raise ValueError(f"{label} names {value!r} twice; name each once")
     return values
 
 
 def _train_size(value: Any) -> str:
     """Return a size in its one spelling, as in ``"20"`` or ``"50%"``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
-    number, percent = (float(found[1]), found[2]) if found else (0.0, "")
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%?)", str(value).strip())
+    number, percent = (float(match[1]), match[2]) if match else (0.0, "")
     if not number or (number > 100 if percent else number % 1):
         raise ValueError(
             "a train size must be a whole number of series, such as 20, or a percentage of at most "

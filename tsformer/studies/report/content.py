@@ -34,7 +34,7 @@ _MOST_DRAWN = 120
 
 def content(study: StudyScores, findings: list[Findings], baseline: str | None) -> dict[str, Any]:
     """Return the variables of the template, figures aside."""
-    intervals = [each.mean_gains["low"] for each in findings if each.mean_gains is not None]
+    intervals = [result.mean_gains["low"] for result in findings if result.mean_gains is not None]
     design = {"splits": {}, "methods": {}, "leave_out": {}, **(study.design or {})}
     return {
         "study": study,
@@ -59,7 +59,8 @@ def figures(
     study: StudyScores, findings: list[Findings], baseline: str | None
 ) -> dict[str, Figure]:
     """Return the figures of a report by file name, without the suffix."""
-    tables = {each.label: each.mean_gains for each in findings if each.mean_gains is not None}
+    gains = ((result.label, result.mean_gains) for result in findings)
+    tables = {label: table for label, table in gains if table is not None}
     drawn: dict[str, Figure] = {}
     fits = study.rows.rename(columns={"method": "encoding", "score": "accuracy"})
     if study.varied:
@@ -69,13 +70,13 @@ def figures(
     if tables and baseline is not None:
         drawn["mean_gains"] = plots.plot_mean_gains(tables, baseline)
     drawn |= learning_curves(study)
-    for each in findings:
-        if (statistics := each.statistics) is None:
+    for result in findings:
+        if (statistics := result.statistics) is None:
             continue
-        drawn[f"{each.stem}critical_difference"] = plots.plot_critical_difference(statistics)
-        drawn[f"{each.stem}pairs"] = plots.plot_pairs(statistics)
-        if each.costs is not None and set(COSTS) & set(each.costs.columns):
-            drawn[f"{each.stem}cost"] = plots.plot_cost(each.costs)
+        drawn[f"{result.stem}critical_difference"] = plots.plot_critical_difference(statistics)
+        drawn[f"{result.stem}pairs"] = plots.plot_pairs(statistics)
+        if result.costs is not None and set(COSTS) & set(result.costs.columns):
+            drawn[f"{result.stem}cost"] = plots.plot_cost(result.costs)
     return drawn
 
 
@@ -85,11 +86,11 @@ def learning_curves(scores: StudyScores) -> dict[str, Figure]:
         return {}
     # Of every data set the draws that all its methods have: curves of an unfinished study compare.
     groups = scores.rows.groupby([*scores.varied, "dataset"], sort=False, dropna=False)
-    rows = pd.concat(complete(own) if scores.ours else own for _, own in groups)
+    rows = pd.concat(complete(group) if scores.ours else group for _, group in groups)
     if rows.empty:
         return {}
-    if others := [name for name in scores.varied if name != "train_size"]:
-        rows = rows.assign(method=rows["method"] + ", " + labels(rows, others))
+    if names := [name for name in scores.varied if name != "train_size"]:
+        rows = rows.assign(method=rows["method"] + ", " + labels(rows, names))
     metric = "accuracy" if scores.ours else "score"
     figure = plot_learning_curves(rows.rename(columns={"score": metric}), metric=metric)
     return {"learning_curves": figure}
@@ -123,9 +124,9 @@ def _facts(study: StudyScores) -> dict[str, Any]:
     }
 
 
-def _costs(found: Findings) -> dict[str, Any]:
+def _costs(result: Findings) -> dict[str, Any]:
     """Return the table of costs, formatted."""
-    table: Any = found.costs
+    table: Any = result.costs
     columns = [("method", table["method"].map(code))]
     columns += [("mean score", table["score"].map("{:.3f}".format))]
     columns += [("mean rank", table["rank"].map("{:.2f}".format))]
@@ -142,47 +143,47 @@ def _costs(found: Findings) -> dict[str, Any]:
     return {"header": header, "rows": rows, "fronts": n_fronts, "memory": n_fronts < len(there)}
 
 
-def _datasets(found: Findings) -> dict[str, Any]:
+def _datasets(result: Findings) -> dict[str, Any]:
     """Return mean and spread of every method on every data set, compared or not."""
-    scores, keys, nan = found.rows, ["dataset", "method"], math.nan
+    scores, keys, nan = result.rows, ["dataset", "method"], math.nan
     means = scores.groupby(keys, sort=False)["score"].mean()
     spreads = distinct_fits(scores, *keys).groupby(keys, sort=False)["score"].std()
-    ranked = [] if found.statistics is None else list(found.statistics.ranks.index)
+    ranked = [] if result.statistics is None else list(result.statistics.ranks.index)
     methods = list(dict.fromkeys([*ranked, *scores["method"]]))
     catalog = list_datasets().set_index("name")[["length_max", "train_size"]]
     rows = []
-    for name, own in scores.groupby("dataset", sort=False):
+    for name, fits in scores.groupby("dataset", sort=False):
         known: Any = catalog.loc[name] if name in catalog.index else (None, None)
         length, size = known
-        if "n_train" in own:  # fits on part of the train split
-            size = own["n_train"].iloc[0]
-        places = [(name, method) for method in methods]
-        cells = [(means.get(place, nan), spreads.get(place, nan)) for place in places]
+        if "n_train" in fits:  # fits on part of the train split
+            size = fits["n_train"].iloc[0]
+        pairs = [(name, method) for method in methods]
+        cells = [(means.get(pair, nan), spreads.get(pair, nan)) for pair in pairs]
         whole = ["–" if pd.isna(number) else f"{number:,}" for number in (length, size)]
         rows.append({"name": name, "length": whole[0], "train_size": whole[1], "cells": cells})
     return {"methods": methods, "rows": rows}
 
 
-def verdict(found: Findings, baseline: str | None = None, noun: str = "method") -> str:
+def verdict(result: Findings, baseline: str | None = None, noun: str = "method") -> str:
     """Answer in one or two sentences of Markdown whether a method beats the baseline."""
-    statistics = found.statistics
-    if found.on_one_data_set:
-        means = found.used.groupby("method", sort=False)["score"].mean().round(9)
+    statistics = result.statistics
+    if result.on_one_data_set:
+        means = result.used.groupby("method", sort=False)["score"].mean().round(9)
         first = _lead("the highest mean score", means.index[means == means.max()])
-        text = f"On {escaped(found.used['dataset'].iloc[0])}, {first}, {means.max():.3f}. "
+        text = f"On {escaped(result.used['dataset'].iloc[0])}, {first}, {means.max():.3f}. "
         text += "One data set says nothing about others."
     elif statistics is None:
-        text = f"No conclusion yet: {escaped(found.obstacle)}."
+        text = f"No conclusion yet: {escaped(result.obstacle)}."
     else:
         known = baseline is not None and baseline in statistics.ranks.index
         text, shown = _answer(statistics, baseline, noun) if known else "", contrasts(statistics)
         text += _lead("the best mean rank", shown["leaders"])
         text += f"; {len(shown['differ'])} of {len(statistics.pairs)} pairs differ significantly."
-    return markup(f"{escaped(found.label)}: {text}" if found.label else text)
+    return markup(f"{escaped(result.label)}: {text}" if result.label else text)
 
 
-def _lead(what: str, names: Any) -> str:
-    return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {what}"
+def _lead(distinction: str, names: Any) -> str:
+    return f"{codes(names)} {'share' if len(names) > 1 else 'has'} {distinction}"
 
 
 def _answer(statistics: Statistics, baseline: Any, noun: str) -> str:
@@ -190,8 +191,8 @@ def _answer(statistics: Statistics, baseline: Any, noun: str) -> str:
     n, name = len(statistics.scores), code(baseline)
     if contrasts(statistics)["least_p"] * (len(statistics.ranks) - 1) >= ALPHA:
         return f"{n} data sets are too few to show whether any {noun} beats {name}. "
-    found = against(statistics, baseline)
-    better, worse = ([row["method"] for row in found[part]] for part in ("better", "worse"))
+    contrast = against(statistics, baseline)
+    better, worse = ([row["method"] for row in contrast[kind]] for kind in ("better", "worse"))
     beat = f"{codes(better)} beat{'s' * (len(better) == 1)}" if better else f"No {noun} beats"
     lower = f"; {codes(worse)} score{'s' * (len(worse) == 1)} lower" if worse else ""
     return f"{beat} {name} on these {n} data sets{lower}. "

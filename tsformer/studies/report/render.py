@@ -34,10 +34,10 @@ def html(text: str, pictures: Mapping[str, bytes]) -> str:
                 png = base64.b64encode(pictures[image.attrs["src"]]).decode("ascii")
                 image.attrSet("src", f"data:image/png;base64,{png}")
         if token.type == "heading_open":
-            place = f"section-{len(headings)}"
+            anchor = f"section-{len(headings)}"
             words = parser.renderer.render(inline.children, parser.options, {})
-            headings.append((int(token.tag[1]), place, words))
-            token.attrSet("id", place)
+            headings.append((int(token.tag[1]), anchor, words))
+            token.attrSet("id", anchor)
     body = parser.renderer.render(tokens, parser.options, {})
     top, between, rest = body.partition("<h2")
     page = _environment().get_template("report.html.jinja")
@@ -80,7 +80,7 @@ def _environment() -> Any:
         "names": listed,
         "p_text": p_text,
         "f": lambda value, form: "–" if value is None or value != value else format(value, form),
-        "counted": lambda n, what: f"{n} {what}" if n == 1 else f"{n} {what}s",
+        "counted": lambda n, noun: f"{n} {noun}" if n == 1 else f"{n} {noun}s",
     }
     return environment
 

@@ -48,7 +48,7 @@ def summary_table(results: pd.DataFrame, failures: pd.DataFrame | None = None) -
         named = pd.concat([named, skipped[keys]])
     # Seeds vary slowest, so the first fits name every data set and encoding in the study's order.
     for key in reversed(keys):
-        order = {each: place for place, each in enumerate(named[key].unique())}
+        order = {name: index for index, name in enumerate(named[key].unique())}
         table = table.sort_values(key, key=lambda names: names.map(order), kind="stable")
     return table.reset_index(drop=True)
 
@@ -66,7 +66,7 @@ def to_markdown(table: pd.DataFrame) -> str:
         (" parameters", "n_parameters", ",.0f"),
     ):
         if column in table.columns:
-            cells = ["–" if pd.isna(each) else format(each, form) for each in table[column]]
+            cells = ["–" if pd.isna(number) else format(number, form) for number in table[column]]
             columns[title] = pd.Series(cells, table.index)
     spreads = [f" ± {spread:.3f}" if spread >= 0 else "" for spread in table["spread"]]
     columns[" test accuracy"] += spreads

@@ -101,7 +101,7 @@ def write_report(
     for file, written in contents.items():
         write_atomically(written, folder / file)
     html_file, markdown_file, *paths = (folder / file for file in contents)
-    sentences = "\n".join(verdict(each, baseline, variables["noun"]) for each in findings)
+    sentences = "\n".join(verdict(result, baseline, variables["noun"]) for result in findings)
     return ReportFiles(html_file, markdown_file, tuple(paths), sentences)
 
 

@@ -85,7 +85,7 @@ class Comparison:
     def __repr__(self) -> str:
         """Return counts, ranks, verdict and paths."""
         lost = {"failed": len(self.failures), "not recorded": len(self.unrecorded)}
-        counts = [f"{len(self.results)} fits", *(f"{n} {what}" for what, n in lost.items() if n)]
+        counts = [f"{len(self.results)} fits", *(f"{n} {fate}" for fate, n in lost.items() if n)]
         if self.ranking is not None:
             ranks = self.ranking.set_index("encoding")[["folds", "accuracy", "outcome"]]
         else:  # over the data sets with all methods, the best first
@@ -95,9 +95,9 @@ class Comparison:
             ranks = pd.DataFrame({"mean rank": mean_ranks(table), "accuracy": table.mean()})
             ranks = ranks.sort_values(["mean rank", "accuracy"], ascending=[True, False])
         shown = ranks.to_string(max_rows=20, float_format="%.3f") if len(ranks) else ""
-        places = [f"{what:<8}{place}" for what, place in self.places().items() if place]
+        paths = "\n".join(f"{name:<8}{path}" for name, path in self.places().items() if path)
         head = f"{self.study.label}: {', '.join(counts)}"
-        return "\n\n".join(filter(None, (head, shown, self.verdict, "\n".join(places))))
+        return "\n\n".join(filter(None, (head, shown, self.verdict, paths)))
 
     def places(self) -> dict[str, Path | str | None]:
         """Return where table, figure, report and runs are."""
@@ -177,27 +177,23 @@ def compare(
     check_number("jobs", jobs, 1, whole=True, also=(-1,))
     check_number("fit_time_limit", fit_time_limit, 0, excluded=True, also=(None,))
     if scheduler is not None and (jobs != 1 or fit_time_limit is not None):
-        raise ValueError(
-            f"jobs={jobs} and fit_time_limit={fit_time_limit} are for processes of this machine, "
-            f"and scheduler={scheduler!r} runs the fits on others: leave them out"
-        )
+        options = f"jobs={jobs} and fit_time_limit={fit_time_limit}"
+        raise ValueError(f"{options} are for this machine, and scheduler for others: give only one")
     jobs = int(joblib.effective_n_jobs(jobs))
     limit = None if budget is None else seconds_of(budget)
-    others = (study.datasets[1:], study.seeds[1:], study.methods, study.varied)
+    varies = study.datasets[1:] or study.seeds[1:] or study.methods or study.varied
     several = study.encodings[1:] and study.resamples > 1
-    if limit and (any(others) or not (several and fold_sizes(study.datasets[0]))):
+    if limit and (varies or not (several and fold_sizes(study.datasets[0]))):
         raise ValueError(
             f"budget={budget!r} chooses between two encodings or more, with one seed, by the folds "
             "of your own data set: use which_encoding, without methods, vary and train_sizes"
         )
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         for name in study.names:
-            homes = [find(part).__module__ for part in study.parts_of(name)]
-            if "__main__" in (study.method(name).estimator.partition(".")[0], *homes):
-                raise ValueError(
-                    f"{name!r} is defined in the main script, which other processes cannot import; "
-                    "move it to a module of its own, or use jobs=1"
-                )
+            modules = [find(term).__module__ for term in study.parts_of(name)]
+            if "__main__" in (study.method(name).estimator.partition(".")[0], *modules):
+                problem = f"{name!r} is in the main script, which other processes cannot import"
+                raise ValueError(f"{problem}; move it to a module of its own, or use jobs=1")
     study.check()
     for name in study.datasets:
         Problem.load(name, study.resamples - 1)  # folds limit the resamples
@@ -212,10 +208,8 @@ def compare(
         store = prepare_store(tracking_uri, experiment)
         remote = scheduler and urlsplit(scheduler).hostname not in ("127.0.0.1", "localhost", "::1")
         if remote and store.uri.startswith("sqlite:"):
-            raise ValueError(
-                f"workers at {scheduler} cannot write to {store.uri}, a file on this machine; "
-                "start `mlflow server`, and give its address as tracking_uri"
-            )
+            problem = f"workers at {scheduler} cannot write to {store.uri}, a file of this machine"
+            raise ValueError(f"{problem}; pass the address of an `mlflow server` as tracking_uri")
         stack.enter_context(exclusive(store, study.name))
         results = ResultStore(study, store, folder / "results.csv").open()
         write_atomically(json.dumps(study.as_dict(), indent=2) + "\n", folder / "study.json")
@@ -325,8 +319,8 @@ def which_encoding(
     check_length(len(series), labels, "y")
     if groups is not None:
         groups = read_groups(groups, X, len(series)).astype(str)
-    own = Source(series, labels.astype(str), groups=groups)
-    problem = own_problem(name, own, n_folds=n_folds, timestamps=timestamps)
+    data = Source(series, labels.astype(str), groups=groups)
+    problem = own_problem(name, data, n_folds=n_folds, timestamps=timestamps)
     study = Study(
         (problem.name,),
         encodings,  # type: ignore[arg-type]  # a name stands for the list with it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import shlex
 import tempfile
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 def study_note(study: Study, store: RunStore) -> str:
     """Describe a study's run in Markdown: views, purpose, size, command."""
-    what = "Methods" if study.methods else "Encodings"
+    kind = "Methods" if study.methods else "Encodings"
     views = {v: view_of_study(study.name, digest(v) if v else "") for v in study.variants}
     links = ", ".join(  # first: MLflow folds long descriptions
-        f"[{v or f'{what} side by side'}]({store.page_of_view(view)})" for v, view in views.items()
+        f"[{v or f'{kind} side by side'}]({store.page_of_view(view)})" for v, view in views.items()
     )
     made = f"{len(study.trials())} fits. Made by `{store.command}`."
     return f"{links}\n\n{study.description.strip()}\n\n{made}"
@@ -60,29 +60,30 @@ def summary_runs(
 ) -> list[str]:
     """Create a run per encoding or method and variant that summarises its fits."""
     varied, made, colors = [*study.varied], [], encoding_colors(study.names)
-    parts = {tuple(p.rows[varied].iloc[0].map(str)): p for p in analysis.variant_scores(scores)}
+    tables = analysis.variant_scores(scores)
+    used = {tuple(table.rows[varied].iloc[0].map(str)): table.used for table in tables}
     for variant, values in study.variants.items():
-        found = parts.get(tuple(str(plain(value)) for value in values.values()))
-        if found is None:  # all its fits failed
+        rows = used.get(tuple(str(plain(value)) for value in values.values()))
+        if rows is None:  # all its fits failed
             continue
-        ranks = mean_ranks(mean_scores(found.used)).sort_values()
-        for place, name in enumerate(ranks.index, 1):
+        ranks = mean_ranks(mean_scores(rows)).sort_values()
+        for position, name in enumerate(ranks.index, 1):
             # A fit that all seeds share has no spread.
-            fits = analysis.distinct_fits(found.used[found.used["method"] == name], "dataset")
+            fits = analysis.distinct_fits(rows[rows["method"] == name], "dataset")
             counts = len(fits), fits["dataset"].nunique()
             tags = {
                 "mlflow.runColor": colors[name],
                 "mlflow.note.content": _NOTE.format(*counts, store.page_of(parent.run_id)),
                 "tsformer.study": study.name,
                 VARIANT_TAG: f"|{digest(variant)}|" if variant else "",
-                PLACE_TAG: f"{place:03d}",
+                PLACE_TAG: f"{position:03d}",
             }
             label, key = ", ".join(filter(None, (name, variant))), f"{study.name}/{name}/{variant}"
             options: dict[str, Any] = {"parent": parent, "tags": tags, "again": True}
             with store.start(label, kind="encoding", key=key, **options) as run:
                 run.params({name_column(study): name, "study": study.name, **values})
                 run.metrics({"test/mean_rank": ranks[name], **_metrics(fits)})
-                if place == 1:  # MLflow's view of the study shows all fits in one run
+                if position == 1:  # MLflow's view of the study shows all fits in one run
                     source = digest(scores.rows.to_csv(index=False))
                     draw = partial(run.figure, lambda: figure, "comparison.png", key="scores")
                     _once(run, "scores", source, partial(draw, size=900))
@@ -92,17 +93,17 @@ def summary_runs(
     return made
 
 
-def _once(run: TrackedRun, what: str, source: str, log: Callable[[], object]) -> None:
+def _once(run: TrackedRun, name: str, source: str, log: Callable[[], object]) -> None:
     """Log a picture unless the run has it from this source: MLflow would add another."""
-    tag, found = f"tsformer.{what}_of", run.read()
-    if source and found is not None and found.data.tags.get(tag) != source:
-        run.attempt(f"the {what}", log)
+    tag, stored = f"tsformer.{name}_of", run.read()
+    if source and stored is not None and stored.data.tags.get(tag) != source:
+        run.attempt(f"the {name}", log)
         run.tags({tag: source})
 
 
 def _copy_picture(run: TrackedRun, source: str) -> None:
     """Copy the picture of the encoding, if there is one, from another run."""
-    if "encoding.png" in {each.path for each in run.client.list_artifacts(source)}:
+    if "encoding.png" in {file.path for file in run.client.list_artifacts(source)}:
         with tempfile.TemporaryDirectory() as folder:
             path = run.client.download_artifacts(source, "encoding.png", folder)
             image = require("PIL.Image", extra="plots", purpose="figures in MLflow")
@@ -130,12 +131,9 @@ def finalize(
 ) -> dict[str, Any]:
     """Write and log failures, table or ranking, figure and report; return paths and verdict."""
     study, results, failures = store.study, store.results(), store.failures()
-    counts: dict[str, Sized] = {
-        "finished": store.rows,
-        "failed": store.errors,
-        "unrecorded": store.unrecorded,
-    }
-    parent.metrics({f"fits/{name}": len(fits) for name, fits in counts.items()})
+    counts = len(store.rows), len(store.errors), len(store.unrecorded)
+    names = ("fits/finished", "fits/failed", "fits/unrecorded")
+    parent.metrics(dict(zip(names, counts, strict=True)))
     parent.text(to_csv(results), "results.csv")
     (folder / "failures.csv").unlink(missing_ok=True)  # of an earlier call
     texts = {} if failures.empty else {"failures.csv": to_csv(failures)}
@@ -183,10 +181,10 @@ def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
     return results.assign(**{name: results[name] + ", " + analysis.labels(results, study.varied)})
 
 
-def attempt(do: Callable[[], Any], what: str) -> Any:
+def attempt(do: Callable[[], Any], label: str) -> Any:
     """Call `do`; if it raises, warn and return None: nothing after the fits may fail them."""
     try:
         return do()
     except Exception as error:
-        warn_caller(f"{what} failed: {type(error).__name__}: {error}")
+        warn_caller(f"{label} failed: {type(error).__name__}: {error}")
         return None

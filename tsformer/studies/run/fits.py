@@ -182,8 +182,5 @@ def cluster(scheduler: str) -> Any:
     try:
         return Client(scheduler, timeout=5, set_as_default=False)
     except (OSError, TypeError, ValueError) as error:  # TypeError: tls:// without a certificate
-        raise ConnectionError(
-            f"no Dask scheduler accepts connections at {scheduler!r}; start one as in "
-            "docs/cluster.md and pass its address. For tls://, set DASK_CONFIG to the folder of "
-            f"the cluster's certificate. ({type(error).__name__}: {error})"
-        ) from error
+        cause = f"no Dask scheduler at {scheduler!r} ({error!r})"
+        raise ConnectionError(f"{cause}: see docs/cluster.md, for tls:// DASK_CONFIG") from error

@@ -83,7 +83,7 @@ class Halving:
         fits: dict[str, list[float]] = {}
         for trial, seconds in self.counted.items():
             fits.setdefault(trial.method, []).append(seconds)
-        unit = median([fmean(each) / self.prior[name] for name, each in fits.items()] or [0.0])
+        unit = median([fmean(times) / self.prior[name] for name, times in fits.items()] or [0.0])
         costs = [fmean(fits.get(name, [self.prior[name] * unit])) for name in names]
         return max(sum(costs) / self.jobs, *costs)
 

@@ -69,22 +69,20 @@ def cross_validation_folds(
     y: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, n_folds: int = 5
 ) -> npt.NDArray[np.int64]:
     """Divide series into stratified folds; all series of a group are in one fold."""
-    found = np.full(len(y), -1, dtype=np.int64)
+    folds = np.full(len(y), -1, dtype=np.int64)
     kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # small classes: the checks below suffice
+    # The checks below suffice for small classes.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         draw = kind(n_folds, shuffle=True, random_state=0)
         for number, (_, test) in enumerate(draw.split(np.zeros(len(y)), y, groups)):
-            found[test] = number
-    if len(np.unique(found)) < n_folds:
+            folds[test] = number
+    if len(np.unique(folds)) < n_folds:
         raise ValueError(f"a fold of n_folds={n_folds} has no series; use fewer folds")
-    for label, n in pd.Series(found).groupby(y).nunique().items():
+    for label, n in pd.Series(folds).groupby(y).nunique().items():
         if n == 1:
-            raise ValueError(
-                f"class {str(label)!r} has series in only one of the {n_folds} folds, so no model "
-                "is trained on it there; drop the class or change folds or groups"
-            )
-    return found
+            problem = f"class {str(label)!r} has series in only one of the {n_folds} folds"
+            raise ValueError(f"{problem}; drop the class, or change folds or groups")
+    return folds
 
 
 def subset_size(y: npt.NDArray[Any], size: str, of: str = "") -> int:
@@ -93,10 +91,7 @@ def subset_size(y: npt.NDArray[Any], size: str, of: str = "") -> int:
     if size.endswith("%"):
         return max(n_classes, int(len(y) * float(size[:-1]) / 100 + 0.5))
     if not n_classes <= (n := int(size)) <= len(y):
-        raise ValueError(
-            f"train size {n}{of}: take from {n_classes}, one of each class, to {len(y)}, or a "
-            "percentage"
-        )
+        raise ValueError(f"train size {n}{of}: take from {n_classes} to {len(y)}, or a percentage")
     return n
 
 
@@ -108,8 +103,8 @@ def nested_order(y: npt.NDArray[Any], *, seed: int) -> npt.NDArray[np.intp]:
     """
     shuffled = np.random.default_rng(seed).permutation(len(y))
     drawn = pd.Series(y[shuffled]).groupby(y[shuffled])
-    place = drawn.cumcount()  # within its class
-    due = ((place + 0.5) / drawn.transform("size")).where(place > 0, 0.0)
+    rank = drawn.cumcount()  # within its class
+    due = ((rank + 0.5) / drawn.transform("size")).where(rank > 0, 0.0)
     return shuffled[np.argsort(due.to_numpy(), kind="stable")]
 
 
@@ -134,9 +129,7 @@ class Problem(NamedTuple):
         if table:
             folds = table["fold"]
             if resample > folds.max():
-                raise ValueError(
-                    f"{name} has {1 + folds.max()} folds, from 0; got number {resample}"
-                )
+                raise ValueError(f"{name} has {1 + folds.max()} folds, from 0; got {resample}")
             train = np.flatnonzero(folds != resample)
             split = _divided(split, train, np.flatnonzero(folds == resample))
             groups = table["group"][train] if "group" in table else None
@@ -175,8 +168,8 @@ def _split_table(name: str) -> dict[str, npt.NDArray[Any]]:
 def official_split(name: str) -> Split:
     """Load train and test split."""
     split = (*load_dataset(name, split="train"), *load_dataset(name, split="test"))
-    for part in split:  # all fits of a process share the arrays
-        for array in part if isinstance(part, list) else [part]:
+    for values in split:  # all fits of a process share the arrays
+        for array in values if isinstance(values, list) else [values]:
             array.flags.writeable = False
     return split
 
@@ -188,17 +181,17 @@ def series_digest(name: str) -> str:
     return digest_of(((X_train, y_train), (X_test, y_test)))[:16]
 
 
-def digest_of(parts: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str = "") -> str:
-    """Return a hash of the series, times and labels of some parts, and of a text."""
-    found = hashlib.sha256(also.encode())
-    for X, y in parts:
+def digest_of(splits: Iterable[tuple[Sequence[Any], npt.NDArray[Any]]], also: str = "") -> str:
+    """Return a hash of the series, times and labels of splits, and of a text."""
+    code = hashlib.sha256(also.encode())
+    for X, y in splits:
         for x, label in zip(X, y, strict=True):
-            found.update(f"{x.shape} {label}\n".encode())
+            code.update(f"{x.shape} {label}\n".encode())
             if isinstance(x, pd.DataFrame | pd.Series):
-                found.update(f"{x.index.tolist()}\n".encode())
-            found.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
-        found.update(b"part\n")
-    return found.hexdigest()
+                code.update(f"{x.index.tolist()}\n".encode())
+            code.update(np.ascontiguousarray(x, dtype="<f8").tobytes())
+        code.update(b"part\n")
+    return code.hexdigest()
 
 
 class OwnProblem(NamedTuple):
@@ -224,10 +217,8 @@ def own_problem(
     folds = cross_validation_folds(labels, source.groups, n_folds=n_folds)
     equal = pd.factorize(pd.Series([(x.shape, x.tobytes()) for x in X]))[0]
     if copies := int(pd.Series(folds).groupby(equal).transform("nunique").gt(1).sum()):
-        warn_caller(
-            f"{copies} of the {len(X)} series have a copy in another fold, so that accuracies are "
-            "too high; leave the copies out"
-        )
+        where = f"{copies} of the {len(X)} series have a copy in another fold"
+        warn_caller(f"{where}, so that accuracies are too high; leave the copies out")
     split = f"cross-validated in {n_folds} stratified folds, each tested on by a fit to the others"
     order = np.argsort(folds == 0, kind="stable")  # the first fold is the test split
     table = pd.DataFrame({"fold": folds[order]})
@@ -237,9 +228,9 @@ def own_problem(
         n_groups = table["group"].nunique()
         split += f"; all series of one {named}, of {n_groups}, are in one fold"
     y, n, items = writable_labels(labels[order]), (folds != 0).sum(), [items[i] for i in order]
-    parts = {"TRAIN": (items[:n], y[:n]), "TEST": (items[n:], y[n:])}
+    splits = {"TRAIN": (items[:n], y[:n]), "TEST": (items[n:], y[n:])}
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")[:80] or "own"
-    name = f"{stem}-{digest_of(parts.values(), table.to_csv(index=False))[:8]}"
+    name = f"{stem}-{digest_of(splits.values(), table.to_csv(index=False))[:8]}"
     home = Path("data") / name
     if home.is_dir():
         return OwnProblem(name, home, split)
@@ -248,8 +239,8 @@ def own_problem(
     with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=home.parent) as temporary:
         folder = Path(temporary) / name
         folder.mkdir()
-        for part, (series, of) in parts.items():
-            write_ts(folder / f"{name}_{part}.ts", series, of, comment=f"Written from {title}.")
+        for label, (series, y) in splits.items():
+            write_ts(folder / f"{name}_{label}.ts", series, y, comment=f"Written from {title}.")
         table.to_csv(folder / f"{name}{_SPLIT}", index=False, lineterminator="\n")
         folder.rename(home)
     return OwnProblem(name, home, split)

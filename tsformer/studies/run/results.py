@@ -40,23 +40,21 @@ class ResultStore:
         self._read_store()
         # The version and the parameters may be the same.
         if n := sum(row["commit"] != commit() for row in self.rows.values()):
-            warn_caller(
-                f"{n} of the {len(self.rows)} fits in the store were made at another commit of "
-                "tsformer, and are not repeated; for new fits use another experiment"
+            fits = (
+                f"{n} of the {len(self.rows)} fits in the store are of another commit of tsformer"
             )
-        recorded: set[str] = set()  # unrecorded fits lack an id
+            warn_caller(f"{fits} and are not repeated; for new fits use another experiment")
         read = {row["run_id"] for row in self.rows.values()}
         try:
-            if self.path.exists() and self.path.stat().st_size:
-                recorded = set(pd.read_csv(self.path, dtype={"run_id": str})["run_id"].dropna())
-            known = all(map(self.store.has, recorded - read))
+            exists = self.path.exists() and self.path.stat().st_size
+            ids = pd.read_csv(self.path, dtype={"run_id": str})["run_id"] if exists else pd.Series()
+            known = all(map(self.store.has, {*ids.dropna()} - read))  # unrecorded fits lack an id
         except (ValueError, KeyError):  # not a results table
             known = False
         if not known:
             raise FileExistsError(
-                f"{self.path} would be overwritten, and is no results file or has fits that "
-                f"{without_credentials(self.store.uri)} does not know: name their store with "
-                "--tracking-uri, choose another folder with --out, or move the file"
+                f"{self.path} would be overwritten, and {without_credentials(self.store.uri)} has "
+                "not all its fits: name their store, or another folder"
             )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.write()
@@ -73,8 +71,8 @@ class ResultStore:
 
     def _read_store(self) -> None:
         self.release()
-        for each in {self.study.hash_of(trial.variant, trial.method) for trial in self._trials}:
-            tags = {"tsformer.configuration": each}
+        for code in {self.study.hash_of(trial.variant, trial.method) for trial in self._trials}:
+            tags = {"tsformer.configuration": code}
             for key, run in self.store.finished(self._keys, tags).items():
                 for trial in self._keys[key]:
                     if self.rows.get(trial, {}).get("run_id") != run.info.run_id:

@@ -91,11 +91,9 @@ def row_of(
 def stored_row(trial: Trial, study: Study, run: Any, store: RunStore) -> dict[str, Any]:
     """Return the row of a run in the store; ValueError if the data set has changed since."""
     if run.data.tags.get(_SERIES) != series_digest(trial.dataset):
-        raise ValueError(
-            f"{trial.dataset} has changed since run {run.info.run_id} of "
-            f"{without_credentials(store.uri)} fitted {trial}: give the data set another name, or "
-            "compare in another --experiment"
-        )
+        where = f"run {run.info.run_id} of {without_credentials(store.uri)} fitted {trial}"
+        advice = "give the data set another name, or compare in another --experiment"
+        raise ValueError(f"{trial.dataset} has changed since {where}: {advice}")
     return row_of(trial, study, run.info.run_id, run.data.metrics, run.data.tags)
 
 
@@ -128,7 +126,7 @@ class Task:
         return self.study.method(self.trial.method)
 
     @property
-    def part(self) -> tuple[str, int, str, int]:
+    def problem_args(self) -> tuple[str, int, str, int]:
         """The arguments of `Problem.load`."""
         dataset, _, seed, variant, resample = self.trial
         return dataset, resample, self.study.train_size_of(variant), seed
@@ -158,14 +156,14 @@ class Task:
         method, trial, study = self.method, self.trial, self.study
         # MLflow shows these figures side by side; they are drawn after the fit has been timed.
         tracker = MLflowTracker(mlflow_run=run, pictures=True)
-        estimator, given = method.estimator, study.parameters_of(trial.variant, trial.method)
+        estimator, params = method.estimator, study.parameters_of(trial.variant, trial.method)
         if method.transformer:
-            encoding, heard = study.encoding_of(trial.method), [tracker, *callbacks]
-            estimator, given = TRANSFORMER, {**given, "encoding": encoding, "callbacks": heard}
+            estimator, params["encoding"] = TRANSFORMER, study.encoding_of(trial.method)
+            params["callbacks"] = [tracker, *callbacks]
         with run, suppress_interruption_warning(), unobserved():
             # Other libraries stay on the CPU.
-            device = resolve_device(given.get("device", "auto") if method.ours else "cpu")
-            classifier = PanelClassifier(estimator, given, trial.seed)
+            device = resolve_device(params.get("device", "auto") if method.ours else "cpu")
+            classifier = PanelClassifier(estimator, params, trial.seed)
             self.log_inputs(problem, run)
             reset_peak_memory(device)
             begun, used = time.perf_counter(), sum(os.times()[:4])  # with ended children
@@ -191,27 +189,27 @@ class Task:
         named |= {"method": trial.method} if study.methods else {}
         named |= {"encoding": study.encoding_of(trial.method)} if self.method.transformer else {}
         named |= {"seed": trial.seed, "resample": trial.resample}
-        if (size := self.part[2]) != WHOLE:
+        if (size := self.problem_args[2]) != WHOLE:
             named |= {"train_size": size, "n_train": len(problem.y_train)}
         configuration = study.configuration(trial.variant, trial.method)
         run.json({**named, **configuration}, "configuration.json")
         # A parameter of another class may be called `dataset` or `seed`.
-        others = configuration.pop("parameters", {})
-        apart = {(f"parameters.{k}" if k in named else k): v for k, v in others.items()}
+        params = configuration.pop("parameters", {})
+        apart = {(f"parameters.{k}" if k in named else k): v for k, v in params.items()}
         run.params({**named, **configuration, **apart})
         for context in ("train", "test"):
             X, y = (getattr(problem, f"{name}_{context}") for name in "Xy")
-            loader = f"tsformer.studies.run.problem.Problem.load{self.part}.X_{context}"
+            loader = f"tsformer.studies.run.problem.Problem.load{self.problem_args}.X_{context}"
             run.dataset(X, y, name=trial.dataset, context=context, loader=loader)
         run.tags({_SERIES: series_digest(trial.dataset)})
 
 
 def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C ended a fit: our estimators keep an incomplete model."""
-    part = getattr(estimator, "transformer_", estimator)  # of an ensemble
-    if part is None:  # below the gate there is no transformer to train
+    transformer = getattr(estimator, "transformer_", estimator)  # of an ensemble
+    if transformer is None:  # below the gate there is none to train
         return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
-    return any(history.interrupted for history in getattr(part, "histories_", ()))
+    return any(history.interrupted for history in getattr(transformer, "histories_", ()))
 
 
 def _score(
@@ -229,8 +227,7 @@ def _score(
             raise
     predicted = classifier.predict(problem.X_test) if p is None else classes[p.argmax(axis=1)]
     seconds, memory = time.perf_counter() - begun, peak_memory_mb(device)
-    labels = {"true": true, "predicted": predicted}
-    table = pd.DataFrame({name: [*map(csv_cell, values)] for name, values in labels.items()})
+    table = pd.DataFrame({"true": true, "predicted": predicted}, dtype=object).map(csv_cell)
     run.figure(lambda: plot_confusion(true, predicted, classes), "confusion.png")
     scores = label_scores(true, predicted) if p is None else classification_scores(true, p, classes)
     if p is not None:
@@ -254,18 +251,17 @@ def run_task(
             importlib.import_module(module)
         if study.key(*trial) != task.key:
             here = study.configuration(trial.variant, trial.method)
-            error = (
-                f"OtherVersions: this worker has {here.get('library', here)}, and the comparison "
-                "began with another version; install that on the worker, or copy the module"
+            versions = f"this worker has {here.get('library', here)}, and the comparison another"
+            return TrialResult(
+                trial, error=f"OtherVersions: {versions}; install that on the worker"
             )
-            return TrialResult(trial, error=error)
         try:  # a cluster repeats fits, and another study may have finished it
             runs = task.store.runs("FINISHED", {"tsformer.key": task.key})
         except Exception:  # the store is unreachable: the run that cannot be created warns
             runs = []
         if runs:
             return TrialResult(trial, stored_row(trial, study, runs[0], task.store))
-        problem = Problem.load(*task.part)
+        problem = Problem.load(*task.problem_args)
         load_class(task.method.estimator)  # before it is timed
         _warm_up(task.method, problem)
         run = task.start()
@@ -292,7 +288,7 @@ def _warm_up(method: Method, problem: Problem) -> None:
         return
     few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
     try:
-        quick = PanelClassifier(method.estimator, {**method.given, **baseline.quick}, 0)
+        quick = PanelClassifier(method.estimator, {**method.overrides, **baseline.quick}, 0)
         quick.fit(taken(X, few), y[few]).predict(taken(X, few))
     except Exception as error:  # the fit on all series may succeed
         warn_caller(f"the first fit of {method.name} includes its compilation, since {error}")
