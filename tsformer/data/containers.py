@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer.data.formats import parquet_files, read_parquet
-from tsformer.data.layout import CASE, cut_by_case, refuse_alike, warn_of_gaps
+from tsformer.data.layout import CASE, refuse_alike, warn_misread
 from tsformer.data.native import as_names, is_series, native, native_item, to_numpy
 from tsformer.data.series import (
     ArrayRows,
@@ -26,10 +26,9 @@ from tsformer.data.series import (
     gathered,
     is_sliced,
     mapped_rows,
-    npy_rows,
     parts_of,
 )
-from tsformer.data.times import ordered_times, pad_times
+from tsformer.data.times import DATES, missing_rows, ordered_times, pad_times
 
 #: The series in a folder that `tsformer convert` made.
 SERIES_FILE = "series.npy"
@@ -37,7 +36,6 @@ SERIES_FILE = "series.npy"
 Item = np.ndarray | pd.DataFrame | pd.Series
 Names = tuple[str, ...] | None
 Check = Callable[[Any], npt.NDArray[Any]]
-_DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 _NO_SERIES = "X holds no series: Found array with 0 sample(s)"
 
 
@@ -60,27 +58,27 @@ def to_source(
         return X
     if index and times is not None:
         raise ValueError("times are given twice: by times= and by timestamps='index'")
-    given = X
+    container = X
     if type(X) is not np.ndarray or X.dtype.kind not in "fiub":  # else nothing to convert
         X = _in_file(Path(X)) if isinstance(X, (str, os.PathLike)) else mapped_rows(native(X))
         if (separate := _one_by_one(X)) is not None:
             if index:
-                _check_index(given if isinstance(given, (list, tuple)) else separate[0])
+                _check_index(container if isinstance(container, (list, tuple)) else separate[0])
             return _pad(*separate, times, index=index)
         if not index and (isinstance(X, FileRows) or is_sliced(X)):
             _check_shape(X)
             rows = X if isinstance(X, FileRows) else ArrayRows(X)
             check(rows.read(np.array([0])).reshape(1, *X.shape[1:]))
-            return lazy(rows, times)
+            return _source_of(rows, times)
         if isinstance(X, pd.DataFrame):
             X = pd.DataFrame(_floats(X, "X"), X.index, X.columns)
         elif not hasattr(X, "tocsr"):  # scikit-learn refuses sparse matrices
             X = to_numpy(X)
     if index:
-        _check_index([given])
+        _check_index([container])
     array = check(X)
     _check_shape(array)
-    return lazy(ArrayRows(array), times)
+    return _source_of(ArrayRows(array), times)
 
 
 def _in_file(path: Path) -> Any:
@@ -88,7 +86,7 @@ def _in_file(path: Path) -> Any:
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
         table = pd.concat([read_parquet(file) for file in files], ignore_index=True)
-        if cells := [name for name in table if table[name].map(_is_cell).any()]:
+        if cells := columns_of_cells(table):
             return table[cells]
         problem = f"no column of lists of numbers, but {list(table)[:10]}"
         raise ValueError(f"{path} has {problem}; convert a long table with tsformer.data.from_long")
@@ -98,12 +96,13 @@ def _in_file(path: Path) -> Any:
     if path.suffix.lower() != ".npy":
         raise ValueError(f"{path} is no .npy file; `tsformer convert FILE --out FOLDER` makes one")
     try:
-        return npy_rows(path)
+        # The mapping ends with this call: it would count as memory.
+        return mapped_rows(np.lib.format.open_memmap(path, mode="r"))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path} does not hold an array of numbers: {error}") from error
 
 
-def _floats(table: pd.DataFrame, what: str) -> Floats:
+def _floats(table: pd.DataFrame, title: str) -> Floats:
     """Return the numbers of a table; ValueError for other columns."""
     kinds = {getattr(dtype, "kind", "O") for dtype in table.dtypes}
     try:
@@ -113,10 +112,10 @@ def _floats(table: pd.DataFrame, what: str) -> Floats:
             table = table.where(table.notna(), np.nan)
         return table.to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
-        other = [(name, str(t)) for name, t in table.dtypes.items() if t.kind not in "fiub"]
-        columns = f"it has the columns {dict(other[:10])} ({error}): drop or convert them"
+        texts = [(name, str(t)) for name, t in table.dtypes.items() if t.kind not in "fiub"]
+        columns = f"it has the columns {dict(texts[:10])} ({error}): drop or convert them"
         long = "a long table is read by tsformer.data.from_long"
-        raise ValueError(f"{what} must contain real numbers; {columns}; {long}") from error
+        raise ValueError(f"{title} must contain real numbers; {columns}; {long}") from error
 
 
 def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
@@ -124,11 +123,11 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
     if isinstance(X, pd.DataFrame):
         if isinstance(X.index, pd.MultiIndex):
             return _by_first_level(X), None
-        if not _has_cells(X):
+        if not columns_of_cells(X):
             return None
         rows = X.itertuples(index=False, name=None)
         items = [from_cells(row, X.columns, f"series {i}") for i, row in enumerate(rows)]
-        single = all(np.ndim(_one(cell, "series 0")) == 1 for cell in X.iloc[0])
+        single = all(np.ndim(native_item(cell, "series 0")) == 1 for cell in X.iloc[0])
         return items, as_names(X.columns) if single else None
     separate = isinstance(X, (pd.Series, np.ndarray))
     if separate and not (X.ndim == 1 and len(X) and _is_cell(next(iter(X)))):
@@ -145,21 +144,14 @@ def _one_by_one(X: Any) -> tuple[list[Item], Names] | None:
             return None
         if not hasattr(X, "__getitem__") or not hasattr(X, "__len__"):
             raise TypeError(f"X must be an array (n, channels, length); got a {type(X).__name__}")
-        found = [X[i] for i in range(len(X))]
-        X = [row[0] if isinstance(row, tuple) and row else row for row in found]
+        X = [X[i] for i in range(len(X))]
+        X = [x[0] if isinstance(x, tuple) and x else x for x in X]
         if not X:
             raise ValueError(_NO_SERIES)
         if all(isinstance(x, Mapping) for x in X):
             return _one_by_one(pd.DataFrame(X))
         separate = True
-    return ([_one(x, f"series {i}") for i, x in enumerate(X)], None) if separate else None
-
-
-def _one(x: Any, what: str) -> Item:
-    """Return an array, or a pandas object as it is."""
-    if x is None:
-        raise ValueError(f"{what} is None; leave it out, and its label")
-    return native_item(x, what)
+    return ([native_item(x, f"series {i}") for i, x in enumerate(X)], None) if separate else None
 
 
 def _by_first_level(X: pd.DataFrame) -> list[Item]:
@@ -174,13 +166,14 @@ def _by_first_level(X: pd.DataFrame) -> list[Item]:
         raise ValueError(f"the index of X has no series or no step in row {row}; drop the row")
     refuse_alike(cases.unique(), "the first level of the index of X")
     codes, names = pd.factorize(cases)
-    items = cut_by_case(X.set_axis(ordered_times(steps, "steps of X")), codes)
-    for name, frame in zip(names.tolist(), items, strict=True):
+    rows_of = X.set_axis(ordered_times(steps, "steps of X")).groupby(codes)
+    frames = [frame.copy() for _, frame in rows_of]
+    for name, frame in zip(names.tolist(), frames, strict=True):
         frame.attrs[CASE] = name
         if not (frame.index.is_unique and frame.index.is_monotonic_increasing):
             problem = "are not sorted, or a step has two rows; give each series its own name"
             raise ValueError(f"steps of series {name!r} {problem}, and sort X and y")
-    return list(items)
+    return list(frames)
 
 
 def to_items(X: Any) -> Sequence[Item]:
@@ -203,7 +196,7 @@ def to_arrays(X: Any) -> list[Floats]:
     return arrays
 
 
-def _pad(items: Sequence[Item], names: Names, times: Any, *, index: bool) -> Padded:
+def _pad(items: Sequence[Item], names: Names, times: Any, *, index: bool) -> SeriesSource:
     """Pad the series to one array."""
     series = [as_channels(x, f"series {i}") for i, x in enumerate(items)]
     names = common_names(items) or names
@@ -211,32 +204,33 @@ def _pad(items: Sequence[Item], names: Names, times: Any, *, index: bool) -> Pad
     indices = [getattr(x, "index", None) for x in items]
     _check_order(indices)
     lengths = np.array([x.shape[1] for x in series], dtype=np.int64)
-    values = np.full((len(series), int(lengths.max()), len(series[0])), np.nan)
-    for row, x in zip(values, series, strict=True):
-        row[: x.shape[1]] = x.T
-    times, clock = indices if index else times, None
+    values = np.full((len(series), len(series[0]), int(lengths.max())), np.nan)
+    for padded, x in zip(values, series, strict=True):
+        padded[:, : x.shape[1]] = x
+    times = indices if index else times
     if times is None:
         warn_of_missing_rows(items)
-    padded = _finish(values, lengths)
-    if times is not None:
-        times, clock = pad_times(times, lengths)
-        times = times[:, : padded.n_steps]
-    return replace(padded, times=times, clock=clock, channels=names)
+    return _source_of(ArrayRows(values, lengths), times, names)
 
 
 def times_of(x: Any) -> pd.Index | None:
     """Return the index of a series if it has times, and not the rows of a table."""
     if not isinstance(x, (pd.DataFrame, pd.Series)):
         return None
-    return x.index if CASE in x.attrs or isinstance(x.index, _DATES) else None
+    return x.index if CASE in x.attrs or isinstance(x.index, DATES) else None
 
 
 def warn_of_missing_rows(items: Sequence[Any]) -> None:
-    """Warn if the times in the indices of all series have gaps."""
-    found = [own for x in items if (own := times_of(x)) is not None]
-    if len(found) == len(items):
-        way = "`grid={step}` where the table is read" if items[0].attrs else "x.asfreq({step})"
-        warn_of_gaps(found, f'pass `timestamps="index"`, or insert the missing rows with {way}')
+    """Issue a `LayoutWarning` if rows are missing from regular times of series."""
+    indices = [index for x in items if (index := times_of(x)) is not None]
+    if len(indices) < len(items) or (gaps := missing_rows(indices)) is None:
+        return
+    step, n_missing, share = gaps
+    way = f"`grid={step}` where the table is read" if items[0].attrs else f"x.asfreq({step})"
+    warn_misread(
+        f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and gaps "
+        f'are not seen: pass `timestamps="index"`, or insert the missing rows with {way}'
+    )
 
 
 def _check_order(indices: Iterable[Any]) -> None:
@@ -245,7 +239,7 @@ def _check_order(indices: Iterable[Any]) -> None:
         if not isinstance(index, pd.Index) or index.is_monotonic_increasing:
             continue
         numbers = index.dtype.kind in "iuf" and not index.is_monotonic_decreasing
-        if numbers or isinstance(index, _DATES):
+        if numbers or isinstance(index, DATES):
             raise ValueError(f"the index of series {i} is not sorted; use x.sort_index()")
 
 
@@ -267,26 +261,25 @@ def _check_shape(X: Any) -> None:
     if X.dtype.kind not in "fiub":
         raise ValueError(f"X must contain real numbers; its dtype is {X.dtype}")
     if 0 in shape:
-        what = f"0 feature(s) (shape={shape}) while a minimum of 1 is required"  # as scikit-learn
-        raise ValueError(f"X contains empty series: {what}")
+        problem = f"0 feature(s) (shape={shape}) while a minimum of 1 is required"  # scikit-learn's
+        raise ValueError(f"X contains empty series: {problem}")
 
 
-def lazy(rows: Rows, times: Any = None) -> SeriesSource:
-    """Read all rows once, for lengths, gaps and checks; keep one part that is in no file."""
+def _source_of(rows: Rows, times: Any = None, names: Names = None) -> SeriesSource:
+    """Read all rows once, for lengths, gaps and checks; keep one chunk that is in no file."""
     n = len(rows.lengths)
     lengths = np.zeros(n, dtype=np.int64)
     gaps = Gaps(np.zeros((n, rows.n_channels), np.int32), np.zeros(n, bool), np.zeros(n, bool))
     kept: Padded | None = None
     for index in parts_of(rows):
-        values = gathered(rows, index)
         try:
-            part = _finish(values, np.full(len(index), values.shape[1]))
+            chunk = _trimmed(gathered(rows, index))
         except SeriesError as error:
             raise error.among(index) from None
-        lengths[index] = part.lengths
-        for whole, some in zip(gaps, part.gaps or (), strict=part.gaps is not None):
-            whole[index] = some
-        kept = part if len(index) == n and not rows.in_file else None
+        lengths[index] = chunk.lengths
+        for array, values in zip(gaps, chunk.gaps or (), strict=chunk.gaps is not None):
+            array[index] = values
+        kept = chunk if len(index) == n and not rows.in_file else None
     # The last steps may have times and no values.
     n_steps = int(lengths.max())
     clock = None
@@ -294,21 +287,18 @@ def lazy(rows: Rows, times: Any = None) -> SeriesSource:
         times, clock = pad_times(times, rows.lengths)
         times = times[:, :n_steps]
     if kept is not None:
-        return replace(kept, times=times, clock=clock)
-    found = gaps if gaps.missing.any() else None
-    return StoredSeries(rows, np.arange(n), lengths, n_steps, found, times, clock)
+        return replace(kept, times=times, clock=clock, channels=names)
+    known = gaps if gaps.missing.any() else None
+    return StoredSeries(rows, np.arange(n), lengths, n_steps, known, times, clock, names)
 
 
-def _finish(values: Floats, lengths: npt.NDArray[np.int64]) -> Padded:
+def _trimmed(values: Floats) -> Padded:
     """Check values, and cut each series after its last."""
     if np.isinf(values).any():
         case, step, channel = np.argwhere(np.isinf(values))[0].tolist()
-        place = f"series {{case}}, channel {channel}, step {step}"
-        raise SeriesError(case, f"Input X contains infinity at {place}; a missing value is NaN")
-    observed: npt.NDArray[np.bool_] = ~np.isnan(values)
-    if observed.all():
-        return Padded(values, lengths)
-    with_value = np.asarray(observed.any(axis=-1))
+        position = f"series {{case}}, channel {channel}, step {step}"
+        raise SeriesError(case, f"Input X contains infinity at {position}; a missing value is NaN")
+    with_value = np.asarray(~np.isnan(values).all(axis=-1))
     without = ~with_value.any(axis=1)
     if without.any():
         problem = "series {case} has no value at all: Input X contains NaN in each step; drop it"
@@ -335,35 +325,36 @@ def _is_cell(x: object) -> bool:
     return is_series(x) or isinstance(x, (list, tuple))
 
 
-def _has_cells(X: pd.DataFrame) -> bool:
-    """Whether the cells of a table are series."""
-    return len(X) > 0 and any(map(_is_cell, X.iloc[0]))
+def columns_of_cells(table: pd.DataFrame) -> list[Any]:
+    """Return the columns whose cells are series."""
+    objects = table.loc[:, [getattr(dtype, "kind", "O") == "O" for dtype in table.dtypes]]
+    return [name for name, x in objects.items() if _is_cell(next(iter(x.dropna()), None))]
 
 
-def from_cells(row: Iterable[Any], names: Iterable[Any], what: str) -> Item:
+def from_cells(row: Iterable[Any], names: Iterable[Any], title: str) -> Item:
     """Return one series from the cells of a row."""
-    cells = [_one(cell, what) for cell in row]
+    cells = [native_item(cell, title) for cell in row]
     if len(cells) == 1 and isinstance(cells[0], pd.DataFrame):
         return cells[0]
     shapes = {name: cell.shape for name, cell in zip(names, cells, strict=True)}
     if any(cell.ndim not in (1, 2) for cell in cells) or len({x.shape[-1] for x in cells}) > 1:
-        raise ValueError(f"the cells of {what} must be series of one length; got shapes {shapes}")
+        raise ValueError(f"the cells of {title} must be series of one length; got shapes {shapes}")
     indices = [cell.index for cell in cells if isinstance(cell, pd.Series)]
     if any(not index.equals(indices[0]) for index in indices):
-        raise ValueError(f"the cells of {what} differ in their indices; align them by step")
+        raise ValueError(f"the cells of {title} differ in their indices; align them by step")
     values = np.concatenate([np.atleast_2d(np.asarray(cell)) for cell in cells])
     if not isinstance(cells[0], pd.Series):
         return values
     return pd.DataFrame(values.T, index=cells[0].index, columns=list(names))
 
 
-def as_channels(x: Item, what: str) -> Floats:
+def as_channels(x: Item, title: str) -> Floats:
     """Return one series as (channels, length)."""
     if isinstance(x, (pd.DataFrame, pd.Series)):
-        return _floats(x.to_frame() if isinstance(x, pd.Series) else x, what).T
+        return _floats(x.to_frame() if isinstance(x, pd.Series) else x, title).T
     if x.ndim not in (1, 2) or x.dtype.kind not in "fiub":
         raise ValueError(
-            f"{what} must contain real numbers, (channels, length); got {x.dtype}, shape {x.shape}"
+            f"{title} must contain real numbers, (channels, length); got {x.dtype}, shape {x.shape}"
         )
     return np.atleast_2d(x)
 
@@ -375,7 +366,7 @@ def common_names(items: Sequence[Item]) -> Names:
         return None
     for i, frame in enumerate(frames):
         if not frame.columns.equals(frames[0].columns):
-            first, other = (list(each.columns)[:10] for each in (frames[0], frame))
-            problem = f"series 0 has {first}, series {i} has {other}"
+            columns = [list(x.columns)[:10] for x in (frames[0], frame)]
+            problem = f"series 0 has {columns[0]}, series {i} has {columns[1]}"
             raise ValueError(f"all series must have the same channels: {problem}")
     return as_names(frames[0].columns)

@@ -11,7 +11,7 @@ import warnings
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -145,7 +145,7 @@ def _read_text(
             values = f"numbers in its first line, {listed(names[:5])}, which are read as values"
             warn_caller(f"{path} has {values}; `header=` reads them as names or confirms them")
     names = names if header else list(map(str, range(len(names))))
-    _refuse_repeated(path, names, "; if its first line has values, pass `header=False`")
+    check_distinct(f"columns of {path}", filter(None, names))
     as_text = names if texts is None else [name for name in names if name in texts]
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -199,7 +199,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
-    _refuse_repeated(path, arrow.column_names)
+    check_distinct(f"columns of {path}", arrow.column_names)
     # As objects, whole numbers beside missing ones stay whole: they may be labels.
     table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     table.index = pd.RangeIndex(2, 2 + len(table))
@@ -207,9 +207,8 @@ def read_parquet(path: Path) -> pd.DataFrame:
     return table.drop(columns=unnamed)  # of an index of pandas without a name
 
 
-def _refuse_repeated(path: Path, names: Sequence[str], hint: str = "") -> None:
-    """Raise ValueError if two columns have the same name."""
+def check_distinct(kind: str, names: Iterable[Any]) -> None:
+    """Raise ValueError if a name occurs twice."""
     for name, count in Counter(names).items():
-        if count > 1 and name:
-            problem = f"{count} columns called {name!r}; rename all but one{hint}"
-            raise ValueError(f"{path} has {problem}")
+        if count > 1:
+            raise ValueError(f"{kind} must be distinct; {name!r} occurs {count} times")

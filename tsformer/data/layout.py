@@ -3,20 +3,19 @@
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from itertools import compress, pairwise
+from itertools import compress
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import shortened
 from tsformer._warnings import warn_caller
 from tsformer.data.native import native, to_numpy
 from tsformer.data.series import Floats, SeriesSource
-from tsformer.data.times import missing_rows
+from tsformer.data.times import DATES
 
 #: Where `from_long` keeps the id of a series, in the `attrs` of its DataFrame.
 CASE = "case"
@@ -26,15 +25,14 @@ _PANDAS = (pd.DataFrame, pd.Series)
 #: Largest plausible ratio of the change between steps to the change between channels: on the
 #: archives' multivariate problems it is .06 to .72.
 _SMOOTH = 0.8
-#: Largest mean change between rows of a recording, in changes between shuffled rows.
-_STEADY = 0.7
-#: Rows, columns and series that are examined, and rows of each case of a long table.
+#: Rows, columns and series that are examined, and fewest rows per case of a long table.
 _MOST_ROWS, _MOST_COLUMNS, _MOST_SERIES, _ROWS_PER_CASE = 100_000, 20, 50, 5
 #: A number in the name of a step, and most columns that are named unlike the steps.
 _NUMBER, _MOST_ODD = re.compile(r"[-+]?\d+(?:\.\d+)?"), 3
-#: A table is a recording only from this number of rows, and of rows per column, on; and with
-#: numbered columns, which may be steps, up to this number of them.
+#: Fewest rows of a recording, in all and per column, and most numbered columns of one.
 _MANY_ROWS, _ROWS_PER_COLUMN, _MOST_NUMBERED = 200, 20, 12
+#: Largest mean change between rows of a recording, in changes between shuffled rows.
+_STEADY = 0.7
 
 
 class LayoutWarning(UserWarning):
@@ -51,7 +49,7 @@ def layout_is_checked() -> AbstractContextManager[Any]:
     return warnings.catch_warnings(action="ignore", category=LayoutWarning)
 
 
-def _warn(message: str) -> None:
+def warn_misread(message: str) -> None:
     """Issue a `LayoutWarning`, and how to silence it."""
     warn_caller(
         f"{message}; if it is right, silence this with warnings.filterwarnings("
@@ -72,41 +70,35 @@ def series_ids(X: Any) -> pd.Index | None:
     return pd.Index([x.attrs[CASE] for x in items], tupleize_cols=False)
 
 
-def check_ids(X: Any, other: Any, name: str, *, of: str = "X") -> None:
-    """Raise ValueError if `X` and `other` carry ids that contradict each other."""
-    others = series_ids(other) if isinstance(other, _PANDAS) else None
-    ids = None if others is None else series_ids(X)
+def check_ids(X: Any, entries: Any, name: str, *, of: str = "X") -> None:
+    """Raise ValueError if `X` and `entries` carry ids that contradict each other."""
+    expected = series_ids(entries) if isinstance(entries, _PANDAS) else None
+    ids = None if expected is None else series_ids(X)
     named = ids is not None
     if not named and isinstance(X, (list, tuple)) and all(isinstance(x, _PANDAS) for x in X):
         # Series cut from one table: the rows where they begin are their names.
         ids = pd.Index([x.index[0] for x in X if len(x)], tupleize_cols=False)
-    if ids is None or others is None or len(ids) != len(others) or not (named or ids.is_unique):
+    if ids is None or expected is None or len(ids) != len(expected):
         return  # another length is an error of its own
-    texts, other_texts = _spelled(ids), _spelled(others)
-    same, numbers = Counter(texts) == Counter(other_texts), list(map(str, range(len(ids))))
-    digits, other_digits = (all(map(str.isdigit, each)) for each in (texts, other_texts))
-    row_numbers = numbers in (texts, other_texts) or digits != other_digits
-    if texts == other_texts or (not same and (row_numbers or not named)):
+    both = [_spelled(ids), _spelled(expected)]
+    if both[0] == both[1]:
         return
-    shown, other_shown = (shortened(each[:3].tolist(), 60) for each in (ids, others))
-    raise ValueError(
-        f"{of} and {name} have {'the same ids in another order' if same else 'different ids'}: "
-        f"{shown} and {other_shown} first; sort {name}, or pass {name}.to_numpy() if they match"
-    )
+    permuted = Counter(both[0]) == Counter(both[1])
+    are_numbers = [all(map(str.isdigit, texts)) for texts in both]
+    row_numbers = [str(i) for i in range(len(ids))] in both or are_numbers[0] != are_numbers[1]
+    if permuted or (named and not row_numbers):
+        first, second = (shortened(texts[:3], 60) for texts in both)
+        problem = "the same ids in another order" if permuted else "different ids"
+        raise ValueError(
+            f"{of} and {name} have {problem}: {first} and {second} first; sort {name}, or pass "
+            f"{name}.to_numpy() if they match"
+        )
 
 
 def _spelled(ids: pd.Index) -> list[str]:
     """Spell ids so that 1, 1.0 and "1" are one, and so are a date and its text."""
     texts = (f"{i:.0f}" if isinstance(i, float) and i.is_integer() else str(i) for i in ids)
     return [text.removesuffix(" 00:00:00") for text in texts]
-
-
-def cut_by_case(table: pd.DataFrame, codes: npt.NDArray[np.intp]) -> list[pd.DataFrame]:
-    """Return the rows of each case, numbered 0, 1, 2, ..., in the order of the table."""
-    # Sorted once and cut: to select the rows of one series after the other is quadratic.
-    table = table.iloc[np.argsort(codes, kind="stable")]
-    cuts = [0, *np.bincount(codes).cumsum().tolist()]
-    return [table.iloc[start:stop].copy() for start, stop in pairwise(cuts)]
 
 
 def refuse_nul(values: Any, name: str) -> None:
@@ -116,12 +108,12 @@ def refuse_nul(values: Any, name: str) -> None:
             raise ValueError(f"{name} has text with a NUL character, {shortened(value, 40)}")
 
 
-def refuse_alike(names: Any, what: str) -> None:
+def refuse_alike(names: Any, kind: str) -> None:
     """Raise ValueError for distinct names that differ only in their type or in blanks."""
-    spelled = pd.Series(names.tolist(), dtype=object)
-    if (alike := spelled.astype(str).str.strip().duplicated()).any():
-        name = spelled[alike].tolist()[0]
-        raise ValueError(f"{what}: {name!r} and another differ only in their type or in blanks")
+    texts = pd.Series(names.tolist(), dtype=object)
+    if (alike := texts.astype(str).str.strip().duplicated()).any():
+        name = texts[alike].tolist()[0]
+        raise ValueError(f"{kind}: {name!r} and another differ only in their type or in blanks")
 
 
 def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
@@ -129,54 +121,49 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
     if series.gaps is not None:
         lost = series.gaps.missing.sum(axis=0, dtype=np.int64) == series.lengths.sum()
         if empty := list(compress(series.channels or range(series.n_channels), lost)):
-            _warn(f"channels {empty} of X have no value in any series; drop these channels")
+            warn_misread(f"channels {empty} of X have no value in any series; drop these channels")
     doubt_of = _doubt_of_rows if flat else _doubt_of_channels
     if doubt := doubt_of(X, series):
-        _warn(f"X is read as {len(series)} series{doubt}")
+        warn_misread(f"X is read as {len(series)} series{doubt}")
 
 
 def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
-    """Say why rows of a wide table are probably no series."""
-    names = _columns(X, series.n_steps)
-    if isinstance(names[0], tuple):
-        several = sum(len(set(level)) > 1 for level in zip(*names, strict=True)) > 1
-        advice = "if the last level has the steps, pass X.stack(future_stack=True)"
-        return f" of one channel; {advice}" if several else ""
-    # A long table: the first column repeats whole numbers, and another rises within each.
+    """Say if a wide table is probably long: its first column repeats, and another counts up."""
     table = series.read(np.arange(min(len(series), _MOST_ROWS))).values[:, :_MOST_COLUMNS, 0]
-    n_cases, new = len(np.unique(table[:, 0])), np.diff(table[:, 0]) != 0
-    runs = 3 <= n_cases == np.count_nonzero(new) + 1 <= len(table) // _ROWS_PER_CASE
-    rising = ((np.diff(table, axis=0) > 0) | new[:, None]).all(axis=0)
-    if not runs or (table[:, 0] % 1).any() or not rising.any():
+    n_cases, is_new = len(np.unique(table[:, 0])), np.diff(table[:, 0]) != 0
+    in_runs = 3 <= n_cases == np.count_nonzero(is_new) + 1 <= len(table) // _ROWS_PER_CASE
+    rising = ((np.diff(table, axis=0) > 0) | is_new[:, None]).all(axis=0)
+    if not in_runs or (table[:, 0] % 1).any() or not rising.any():
         return ""
+    names = _columns(X, series.n_steps)
     roles = f"case={names[0]!r}, time={names[int(rising.argmax())]!r}"
     return f", one per row; if it is a long table, pass tsformer.data.from_long(X, {roles})"
 
 
 def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
-    """Say why channels are probably no channels."""
+    """Say if channels are probably ids or steps."""
     n, length, n_channels = len(series), series.n_steps, series.n_channels
     first = X[0] if isinstance(X, (list, tuple)) else X
     named = series.channels is not None or isinstance(first, pd.DataFrame)
     if n_channels <= (1 if named else length):
         return ""
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
-    if named:
-        low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
-        steps = np.diff(values, axis=1)
-        levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
-        differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
-        counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
-        are_ids = np.where((low < high).any(axis=0), counts, differ)
-        if not (ids := list(compress(series.channels or first.columns, are_ids))):
+    if not named:
+        # Lengths that differ are lengths.
+        if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
             return ""
-        drop = f".drop(columns={ids})"
-        drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
-        return f" with channels that count up or never change in a series; drop ids with {drop}"
-    # Lengths that differ are lengths.
-    if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
+        return f" of {n_channels} channels, {length} steps; if not, swap them: {SWAPPED}"
+    low, high = np.fmin.reduce(values, axis=1), np.fmax.reduce(values, axis=1)
+    steps = np.diff(values, axis=1)
+    levels = np.where(np.count_nonzero(~np.isnan(values), axis=1) > 1, low, np.nan)
+    differ = np.fmin.reduce(levels) < np.fmax.reduce(levels)
+    counts = (steps == 1).any(axis=(0, 1)) & ((steps == 1) | np.isnan(steps)).all(axis=(0, 1))
+    are_ids = np.where((low < high).any(axis=0), counts, differ)
+    if not (ids := list(compress(series.channels or first.columns, are_ids))):
         return ""
-    return f" of {n_channels} channels, {length} steps; if not, swap them: {SWAPPED}"
+    drop = f".drop(columns={ids})"
+    drop = f"X{drop}" if isinstance(X, pd.DataFrame) else f"[x{drop} for x in X]"
+    return f" with channels that count up or never change in a series; drop ids with {drop}"
 
 
 def _change(values: Floats, axis: int) -> np.float64:
@@ -189,11 +176,14 @@ def _change(values: Floats, axis: int) -> np.float64:
 def warn_of_order(X: Any, n_steps: int) -> None:
     """Issue a `LayoutWarning` if the columns of a wide table are no steps in order."""
     if doubt := doubt_of_steps(_columns(X, n_steps)):
-        _warn(f"X has columns that are read as steps, but are not {doubt}")
+        warn_misread(f"X has columns that are read as steps, but are not {doubt}")
 
 
 def doubt_of_steps(names: Sequence[Any]) -> str:
     """Say why columns are probably not steps in order."""
+    levels = zip(*names, strict=True) if isinstance(names[0], tuple) else ()
+    if sum(len(set(level)) > 1 for level in levels) > 1:
+        return "of one level; if the last level has the steps, pass X.stack(future_stack=True)"
     texts = list(map(str, names))
     stems = [_NUMBER.sub("#", text) for text in texts]
     ((usual, most),) = Counter(stems).most_common(1)
@@ -210,37 +200,26 @@ def doubt_of_steps(names: Sequence[Any]) -> str:
     return "" if index.is_monotonic_increasing else f"in order: {texts[:5]}; sort them"
 
 
-def warn_of_gaps(indices: Iterable[pd.Index], remedy: str) -> None:
-    """Issue a `LayoutWarning` if rows are missing from a regular grid of times."""
-    if (found := missing_rows(indices)) is not None:
-        step, n_missing, share = found
-        _warn(
-            f"times are {step} apart, but {n_missing:,} rows are missing, {share:.1%} of all, and "
-            f"gaps are not seen: {remedy.format(step=step)}"
-        )
-
-
 def refuse_recording(X: Any, y: Any = None) -> None:
     """Raise ValueError for rows that are steps of a recording: by dates, labels or values."""
     turned = "X.T"
     if isinstance(X, list) and X and np.size(X[0]) * _ROWS_PER_COLUMN <= len(X):
         with suppress(ValueError):  # rows of unequal length
             X, turned = np.array(X), "np.array(X).T"
-    shape = tuple(getattr(X, "shape", ()))
-    if len(shape) != 2 or hasattr(X, "tocsr") or not shape[1]:
+    n, k = shape if len(shape := tuple(getattr(X, "shape", ()))) == 2 else (0, 0)
+    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or not k or hasattr(X, "tocsr"):
         return
-    (n, k), names = shape, list(map(str, _columns(X, shape[1])))
-    are_channels = k < 4 or 2 * sum(bool(_NUMBER.search(name)) for name in names) < k
-    most = np.inf if are_channels else _MOST_NUMBERED
-    if n < max(_MANY_ROWS, _ROWS_PER_COLUMN * k) or k > most:
+    n_numbered = sum(bool(_NUMBER.search(str(name))) for name in _columns(X, k))
+    are_channels = k < 4 or 2 * n_numbered < k
+    if not are_channels and k > _MOST_NUMBERED:
         return
     table = native(X)
     is_frame = isinstance(table, pd.DataFrame)
     table = (table if is_frame else pd.DataFrame(to_numpy(table))).infer_objects()
-    rows, n_numeric = table.index, table.select_dtypes(["number", "bool"]).shape[1]
-    if isinstance(rows, pd.MultiIndex) or n_numeric < k:
+    rows, numeric = table.index, table.select_dtypes(["number", "bool"])
+    if isinstance(rows, pd.MultiIndex) or numeric.shape[1] < k:
         return
-    evidence = isinstance(rows, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex))
+    evidence = isinstance(rows, DATES)
     has_order = rows.is_unique and (evidence or rows.dtype.kind in "iuf")
     order = rows.argsort() if has_order else np.arange(n)  # as before a random split
     if y is not None:

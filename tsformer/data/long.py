@@ -1,6 +1,5 @@
 """Long tables, with one row per observation: from_long and its inverse, to_long."""
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -9,7 +8,8 @@ import pandas as pd
 
 from tsformer._checks import check_known, shortened
 from tsformer.data.containers import as_channels, common_names, to_items
-from tsformer.data.layout import CASE, check_ids, cut_by_case, refuse_alike, refuse_nul
+from tsformer.data.formats import check_distinct
+from tsformer.data.layout import CASE, check_ids, refuse_alike, refuse_nul
 from tsformer.data.times import ordered_times
 
 #: Largest distance of a time from its point on a grid, in steps.
@@ -69,14 +69,14 @@ def from_long(
     table = table.to_pandas() if hasattr(table, "to_pandas") else table  # of polars, PyArrow
     if not isinstance(table, pd.DataFrame) or table.empty:
         raise TypeError(f"table must be a DataFrame with rows; got {shortened(table)}")
-    _check_distinct("columns of the table", table.columns)
+    check_distinct("columns of the table", table.columns)
     roles = [name for name in (case, time, channel, label, group) if name is not None]
     values: Any = [name for name in table.columns if name not in roles] if value is None else value
     single = isinstance(values, Hashable) and values in table.columns
     values = [values] if single or not pd.api.types.is_list_like(values) else list(values)
     for name in [*roles, *values]:
         check_known("column of the table", name, table.columns)
-    _check_distinct("columns of values", values)
+    check_distinct("columns of values", values)
     if channel is not None and len(values) != 1:
         raise ValueError(f"channel= needs a single column of values; got value={values}")
     keys = [case, time] if channel is None else [case, time, channel]
@@ -103,14 +103,15 @@ def from_long(
         case_of_step = frame.index.get_level_values("case").to_numpy()
         frame = frame.droplevel("case").rename_axis(columns=None)
     order = frame.index.argsort()
-    X = cut_by_case(frame.iloc[order].rename_axis(index=time), case_of_step[order])
+    rows_of = frame.iloc[order].rename_axis(index=time).groupby(case_of_step[order])
+    X = [rows.copy() for _, rows in rows_of]
     names = cases.tolist()
     if grid is not None:
         X = [_on_grid(x, grid, f"series {i!r}") for x, i in zip(X, names, strict=True)]
     for x, name in zip(X, names, strict=True):
         x.attrs[CASE] = name
-    found: list[Any] = [X]
-    for role in (each for each in (label, group) if each is not None):
+    columns: list[Any] = []
+    for role in (name for name in (label, group) if name is not None):
         several = (table[role].groupby(codes).nunique(dropna=False) > 1).to_numpy()
         if several.any():
             i = int(several.argmax())
@@ -120,11 +121,11 @@ def from_long(
                 "identify a series? Steps with labels are for tsformer.data.windows"
             )
         firsts = table[role][~pd.Series(codes).duplicated().to_numpy()]
-        found.append(firsts.set_axis(pd.Index(cases, name=case)))
-    return X if len(found) == 1 else tuple(found)
+        columns.append(firsts.set_axis(pd.Index(cases, name=case)))
+    return (X, *columns) if columns else X
 
 
-def _on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
+def _on_grid(x: pd.DataFrame, grid: str | float, name: str) -> pd.DataFrame:
     """Insert the steps that a regular grid has and a series lacks."""
     index: Any = x.index.to_timestamp() if isinstance(x.index, pd.PeriodIndex) else x.index
     dates = isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex))
@@ -141,7 +142,7 @@ def _on_grid(x: pd.DataFrame, grid: str | float, what: str) -> pd.DataFrame:
     off[1:] |= np.diff(nearest) == 0
     if off.any() or nearest[-1] > _MOST_INSERTED * len(x):
         raise ValueError(
-            f"time {index[int(off.argmax())]} of {what} is not on the grid of {grid}, alone there, "
+            f"time {index[int(off.argmax())]} of {name} is not on the grid of {grid}, alone there, "
             f"or the grid makes {nearest[-1] + 1:,.0f} steps of {len(x)} rows; change `grid=`"
         )
     full = pd.Index(index[0] + step * np.arange(int(nearest[-1]) + 1), name=index.name)
@@ -198,11 +199,11 @@ def to_long(
     series: Any = cases
     if series is None:
         series = y.index if isinstance(y, pd.Series) else range(len(frames))
-    for what, given in (("y", y), ("cases", series)):
-        if given is not None and len(given) != len(frames):
-            raise ValueError(f"X has {len(frames)} series, but {what} has {len(given)} entries")
+    for role, entries in (("y", y), ("cases", series)):
+        if entries is not None and len(entries) != len(frames):
+            raise ValueError(f"X has {len(frames)} series, but {role} has {len(entries)} entries")
     check_ids(X, y, "y")
-    _check_distinct("cases", pd.Index(list(series)).tolist())  # of Python, not of NumPy
+    check_distinct("cases", pd.Index(list(series)).tolist())  # of Python, not of NumPy
     names = [str(name) for name in columns]
     if channel is None and value is not None:
         names = [value] if isinstance(value, str) else list(value)
@@ -213,7 +214,7 @@ def to_long(
         number = f"but value names {len(names)}, or with channel= several; got value={value}"
         raise ValueError(f"the series have {len(columns)} channels, {number}")
     ends = [case, time, *([] if y is None else [label])]
-    _check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
+    check_distinct("columns", [*ends, *(names if channel is None else [channel, value])])
     lengths = [len(frame) for frame in frames]
     table = pd.concat([frame.set_axis(names, axis=1) for frame in frames])
     table = table.rename_axis(index=time, columns=None).reset_index()
@@ -226,10 +227,3 @@ def to_long(
     rows.insert(2, channel, np.tile(np.array(names, dtype=object), len(table)))
     rows.insert(3, str(value), table[names].to_numpy().ravel())
     return rows
-
-
-def _check_distinct(what: str, names: Any) -> None:
-    """Raise ValueError if a name occurs twice."""
-    for name, count in Counter(list(names)).items():
-        if count > 1:
-            raise ValueError(f"{what} must be distinct; {name!r} occurs {count} times")

@@ -187,18 +187,18 @@ class StoredPanel:
 
     def kept(self, device: Device = None) -> Panel:
         """Return all series in the memory of a device."""
-        whole: Panel | None = None
+        kept: Panel | None = None
         for index in parts_of(self.series):
-            part = self.part(torch.from_numpy(index))
+            chunk = self.part(torch.from_numpy(index))
             if len(index) == len(self.lengths):
-                return part if device is None else part.to(device)
-            if whole is None:
-                whole = part.mapped(lambda x: x.new_empty((len(self), *x.shape[1:]), device=device))
+                return chunk if device is None else chunk.to(device)
+            if kept is None:
+                kept = chunk.mapped(lambda x: x.new_empty((len(self), *x.shape[1:]), device=device))
             for name in ("values", "mask", "times"):
-                if (held := getattr(whole, name)) is not None:
-                    held[index[0] : index[-1] + 1] = getattr(part, name)
-        assert whole is not None  # there is at least one series
-        return replace(whole, lengths=self.lengths)
+                if (tensor := getattr(kept, name)) is not None:
+                    tensor[index[0] : index[-1] + 1] = getattr(chunk, name)
+        assert kept is not None  # there is at least one series
+        return replace(kept, lengths=self.lengths)
 
     def to(self, device: torch.device) -> AnyPanel:
         """Return the panel on a device; on the CPU, series are not read."""

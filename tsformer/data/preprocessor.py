@@ -67,10 +67,10 @@ class Preprocessor(nn.Module):
     ) -> Iterator[_Result]:
         """Yield a function of values ``[m, L, C]`` and times, for each part."""
         for index in parts_of(series):
-            part = series.read(index)
-            elapsed = None if part.times is None else self._elapsed(torch.from_numpy(part.times))
+            chunk = series.read(index)
+            elapsed = None if chunk.times is None else self._elapsed(torch.from_numpy(chunk.times))
             try:
-                result = function(torch.from_numpy(part.values), elapsed)
+                result = function(torch.from_numpy(chunk.values), elapsed)
             except SeriesError as error:
                 raise error.among(index) from None
             yield result
@@ -94,8 +94,8 @@ class Preprocessor(nn.Module):
         """Convert series to a panel in memory."""
         return cast(Panel, self.panel(series, kept=True))
 
-    def panel(self, series: SeriesSource, *, kept: bool = False) -> AnyPanel:
-        """Convert series to a panel; beyond 64 MiB batch by batch, unless it must be `kept`."""
+    def panel(self, series: SeriesSource, *, kept: bool | None = None) -> AnyPanel:
+        """Convert series to a panel, `kept` in memory or read batch by batch as if over 64 MiB."""
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
@@ -109,7 +109,7 @@ class Preprocessor(nn.Module):
         n_bytes = len(series) * series.n_steps * of_step
         lengths, n_flags = torch.from_numpy(series.lengths), len(self.gap_channels)
         stored = StoredPanel(series, self, lengths, n_bytes, masked, self.symbolic, n_flags)
-        return stored if not kept and n_bytes > _KEPT else stored.kept()
+        return stored.kept() if kept or (kept is None and n_bytes <= _KEPT) else stored
 
     def describe(self) -> dict[str, Any]:
         """Return what `state_dict` does not hold, ready for JSON."""
@@ -133,18 +133,18 @@ class Preprocessor(nn.Module):
             made.n_channels = len(fields["flagged"])
             flagged = torch.tensor(fields["flagged"], dtype=torch.bool)
             made.gap_channels = (flagged & (made.gap_flag is not None)).nonzero()[:, 0]
-        own = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
-        if own.keys() != (names := made.state_dict().keys()):
-            raise ValueError(f"expected the tensors {sorted(names)}; got {sorted(own)[:5]}")
-        for name, tensor in own.items():
+        buffers = {name.removeprefix(made.prefix): tensor for name, tensor in tensors.items()}
+        if buffers.keys() != (names := made.state_dict().keys()):
+            raise ValueError(f"expected the tensors {sorted(names)}; got {sorted(buffers)[:5]}")
+        for name, tensor in buffers.items():
             shape = (len(tensor) or 1,) if made.symbolic and tensor.dim() else (made.n_channels,)
             dtype = torch.int64 if made.symbolic else torch.float64
             right = tensor.shape == shape and tensor.dtype == dtype
             if right and (made.symbolic or name.endswith(("std", "floor"))):
                 right = not bool(((tensor.diff() if made.symbolic else tensor) <= 0).any())
             if not right:
-                given = f"{dtype}, {shape}, deviations > 0; got {tensor.dtype}, {tensor.shape}"
-                raise ValueError(f"tensor {made.prefix}{name} must be {given}")
+                kinds = f"{dtype}, {shape}, deviations > 0; got {tensor.dtype}, {tensor.shape}"
+                raise ValueError(f"tensor {made.prefix}{name} must be {kinds}")
             module, _, buffer = name.rpartition(".")
             setattr(made.get_submodule(module), buffer, tensor)
         made.time_step = fields["time_step"]
@@ -175,9 +175,9 @@ class Scaler(Preprocessor):
         self.scaling = scaling
         self.gap_flag = gap_flag
         self.views = views
-        parts = views_in(views)
-        self.difference = make_difference(view_params) if "difference" in parts else None
-        self._with_values = "values" in parts
+        names = views_in(views)
+        self.difference = make_difference(view_params) if "difference" in names else None
+        self._with_values = "values" in names
         self.size = Size() if scaling == "series+size" else None
         self.n_channels = 0
         learned = torch.ones(0, dtype=torch.float64) if scaling == "channel" else None
@@ -228,9 +228,10 @@ class Scaler(Preprocessor):
             too_large = scaled.abs() > torch.finfo(torch.float32).max
             if bool(too_large.any()):
                 case, step, channel = too_large.nonzero()[0].tolist()
-                place = f"at series {{case}}, channel {channel}, step {step}"
-                what = "a difference of " * number
-                raise SeriesError(case, f"{what}X is too large for float32 after scaling, {place}")
+                name = "a difference of X" if number else "X"
+                position = f"at series {{case}}, channel {channel}, step {step}"
+                problem = f"{name} is too large for float32 after scaling, {position}"
+                raise SeriesError(case, problem)
         any_observed = observed.any(dim=-1)
         count = any_observed.long().cumsum(dim=1)
         mask = (count > 0) & ((count < count[:, -1:]) | any_observed)  # from first to last
@@ -329,9 +330,9 @@ class Vocabulary(Preprocessor):
         observed = ~x[..., 0].isnan()
         codes = x[..., 0].where(observed, 0.0).contiguous()
         known = self.known.double()
-        place = torch.searchsorted(known, codes).clamp(max=len(self.known) - 1)
-        rows = (place + 1) * (known[place] == codes) * observed
-        return rows.float()[..., None], observed
+        index = torch.searchsorted(known, codes).clamp(max=len(self.known) - 1)
+        numbers = (index + 1) * (known[index] == codes) * observed
+        return numbers.float()[..., None], observed
 
     def _warn_of_unseen(self, series: SeriesSource) -> None:
         codes = self._codes(series)
@@ -408,7 +409,7 @@ class Size(nn.Module):
 
     def fit(self, parts: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Learn from the arguments of `forward` for part after part of the training series."""
-        means, deviations = (torch.cat(each)[:, 0] for each in zip(*parts, strict=True))
+        means, deviations = (torch.cat(chunks)[:, 0] for chunks in zip(*parts, strict=True))
         lowest = deviations.where(deviations > 0, torch.inf).amin(dim=0)
         level = means.abs().amax(dim=0)  # the unit of a channel whose series are all constant
         self.floor = lowest.where(lowest.isfinite(), level.where(level > 0, 1.0))
@@ -431,12 +432,12 @@ def views_in(views: str) -> tuple[str, ...]:
     """Return the parts of a sum of views, such as ``"values+difference"``."""
     if not isinstance(views, str):
         raise TypeError(f"views must be a name or a sum of names; got {views!r}")
-    parts = tuple(part.strip() for part in views.split("+"))
-    for part in parts:
-        check_known("view", part, VIEWS)
-        if parts.count(part) > 1:
-            raise ValueError(f"views={views!r} names {part!r} twice")
-    return parts
+    names = tuple(name.strip() for name in views.split("+"))
+    for name in names:
+        check_known("view", name, VIEWS)
+        if names.count(name) > 1:
+            raise ValueError(f"views={views!r} names {name!r} twice")
+    return names
 
 
 def make_difference(params: Mapping[str, Any] | None) -> Difference:
@@ -486,21 +487,21 @@ def merged(past: Moments | None, x: Tensor, known: Tensor) -> Moments:
 
     Chan, Golub and LeVeque (The American Statistician 37, 1983): as exact as a second pass.
     """
-    part = Moments(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
+    new = Moments(*(t[0, 0] for t in summarise(x, known, dim=(0, 1))))
     if past is None:
-        return part
-    total = past.n_known + part.n_known
-    share = part.n_known / total.clamp(min=1).double()
-    apart = part.mean - past.mean
+        return new
+    total = past.n_known + new.n_known
+    share = new.n_known / total.clamp(min=1).double()
+    apart = new.mean - past.mean
     between = apart.abs() * (past.n_known * share).sqrt()
-    low = part.low.minimum(past.low.where(past.n_known > 0, torch.inf))
-    high = part.high.maximum(past.high.where(past.n_known > 0, -torch.inf))
+    low = new.low.minimum(past.low.where(past.n_known > 0, torch.inf))
+    high = new.high.maximum(past.high.where(past.n_known > 0, -torch.inf))
     return Moments(
         total,
         past.mean + apart * share,
-        past.norm.hypot(part.norm).hypot(between),
-        low.where(part.n_known > 0, past.low),
-        high.where(part.n_known > 0, past.high),
+        past.norm.hypot(new.norm).hypot(between),
+        low.where(new.n_known > 0, past.low),
+        high.where(new.n_known > 0, past.high),
     )
 
 
@@ -536,9 +537,9 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
     step = torch.arange(n_steps, device=x.device)[:, None].expand(x.shape)
     count = observed.long().cumsum(dim=1)
     # table[k] is the step of the k-th observed value: ONNX has no running maximum.
-    place = count.where(observed, n_steps + 1)
+    index = count.where(observed, n_steps + 1)
     table = torch.zeros_like(x[:, :1], dtype=torch.long).expand(-1, n_steps + 2, -1)
-    table = table.scatter(1, place, step)
+    table = table.scatter(1, index, step)
     first, last = count == 0, (count == count[:, -1:]) & ~observed
     before = table.gather(1, count)
     after = table.gather(1, count + (~observed & ~last).long())
@@ -546,9 +547,9 @@ def _interpolated(x: Tensor, observed: Tensor, elapsed: Tensor | None) -> Tensor
     t = step.to(x.dtype) if elapsed is None else elapsed[..., None].expand(x.shape)
     start = t.gather(1, left)
     span = t.gather(1, right) - start
-    part = (t - start).where(span > 0, 0.0) / span.where(span > 0, 1.0)
-    # A weighted sum: left + part * (right - left) would round at the observed ends.
-    filled = x.gather(1, left) * (1 - part) + x.gather(1, right) * part
+    share = (t - start).where(span > 0, 0.0) / span.where(span > 0, 1.0)
+    # A weighted sum: left + share * (right - left) would round at the observed ends.
+    filled = x.gather(1, left) * (1 - share) + x.gather(1, right) * share
     return x.where(observed, filled).where(count[:, -1:] > 0, 0.0)
 
 
@@ -565,8 +566,8 @@ def _check_codes(x: Tensor) -> None:
     wrong = ((x.round() != x) & ~x.isnan()) | (x.abs() > 2**53)
     if bool(wrong.any()):
         case, step, _ = wrong.nonzero()[0].tolist()
-        place = f"{float(x[case, step, 0]):g} at series {{case}}, step {step}"
-        problem = f"stem='embedding' needs codes that are integers; got {place}"
+        code = f"{float(x[case, step, 0]):g} at series {{case}}, step {step}"
+        problem = f"stem='embedding' needs codes that are integers; got {code}"
         raise SeriesError(case, f"{problem}: measurements need another stem")
 
 

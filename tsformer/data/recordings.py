@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from tsformer._checks import check_known, check_number, shortened
+from tsformer.data.containers import as_channels
 from tsformer.data.native import native_item
-from tsformer.data.times import ordered_times
+from tsformer.data.times import instants
 
 TIME = (str, datetime.timedelta, np.timedelta64)
 #: First step, last step plus one, and label.
@@ -57,8 +58,8 @@ class Recording:
 
     def starts(self, length: int, stride: int) -> npt.NDArray[np.int64]:
         """Return the first steps of the windows between pauses."""
-        parts = pairwise([0, *self.ends])
-        return np.concatenate([np.arange(a, b - length + 1, stride) for a, b in parts])
+        segments = pairwise([0, *self.ends])
+        return np.concatenate([np.arange(a, b - length + 1, stride) for a, b in segments])
 
     def views(self, starts: npt.NDArray[np.int64], length: int) -> npt.NDArray[Any]:
         """Return windows `[n, C, length]`, a view if they are evenly spaced."""
@@ -115,71 +116,68 @@ def read_recordings(
     names = {name: name for name in items} if groups is None else groups
     group_of = _by_recording(names, items, recordings, "groups")
     read: list[Recording] = []
-    for name, given in items.items():
-        what = f"recording {name!r}"
-        x: Any = given if isinstance(given, np.memmap) else native_item(given, what)
+    for name, item in items.items():
+        title = f"recording {name!r}"
+        x: Any = item if isinstance(item, np.memmap) else native_item(item, title)
         x = x.to_frame() if isinstance(x, pd.Series) else x
-        taken = {"labels": label_of[name], "groups": group_of[name]}
+        roles = {"labels": label_of[name], "groups": group_of[name]}
         for role, column in (("labels", labels), ("groups", groups)):
             if isinstance(column, str):
                 if not isinstance(x, pd.DataFrame):
-                    raise TypeError(f"{role}: {what} is an array without columns; pass a frame")
-                check_known("column", column, list(x.columns), where=f"{role}: {what}: ")
-                taken[role], x = x[column], x.drop(columns=column)
+                    raise TypeError(f"{role}: {title} is an array without columns; pass a frame")
+                check_known("column", column, list(x.columns), where=f"{role}: {title}: ")
+                roles[role], x = x[column], x.drop(columns=column)
         if isinstance(groups, str):
-            taken["groups"], *others = taken["groups"].unique()
-            if others:
-                raise ValueError(f"{what} has {len(others) + 1} groups; pass a recording per group")
-        recording = _read(name, x, taken["groups"], pause)
+            roles["groups"], *further = roles["groups"].unique()
+            if further:
+                raise ValueError(f"{title} has several groups; pass a recording per group")
+        recording = _read(name, x, roles["groups"], pause)
         if labels is not None:
-            steps: Any = _step_labels(taken["labels"], recording.index, x, what)
+            steps: Any = _step_labels(roles["labels"], recording.index, x, title)
             steps[pd.isna(steps)] = None if unlabelled == "drop" else unlabelled
             recording = replace(recording, labels=steps)
         read.append(recording)
         if recording.channels != read[0].channels:
             kinds = shortened([recording.channels, read[0].channels])
-            raise ValueError(f"{what} and the first differ in channels: {kinds}; pass the same")
+            raise ValueError(f"{title} and the first differ in channels: {kinds}; pass the same")
     return read
 
 
-def _by_recording(given: Any, items: dict[Any, Any], recordings: Any, what: str) -> Any:
+def _by_recording(values: Any, items: dict[Any, Any], recordings: Any, role: str) -> Any:
     """Assign labels or groups to recordings."""
-    if given is None or isinstance(given, str):
-        return dict.fromkeys(items, given)
-    if isinstance(given, pd.DataFrame) and "recording" in given:
-        for name in given["recording"].unique():
-            check_known("recording", name, items, where=f"{what}: ")
-        return {name: given[given["recording"] == name] for name in items}
-    if not isinstance(given, Mapping):
-        if items.get(0) is recordings and not (isinstance(given, (list, tuple)) and len(given) < 2):
-            given = [given]
-        if isinstance(given, pd.DataFrame) or len(given) != len(items):
-            raise ValueError(f"{what} must have an entry for each of {len(items)} recordings")
-        given = dict(zip(items, given, strict=True))
-    if missing := [name for name in items if name not in given]:
-        raise ValueError(f"{what} have no entry for recording {missing[0]!r}; add one")
-    return given
+    if values is None or isinstance(values, str):
+        return dict.fromkeys(items, values)
+    if isinstance(values, pd.DataFrame) and "recording" in values:
+        for name in values["recording"].unique():
+            check_known("recording", name, items, where=f"{role}: ")
+        return {name: values[values["recording"] == name] for name in items}
+    if not isinstance(values, Mapping):
+        single = items.get(0) is recordings
+        if single and not (isinstance(values, (list, tuple)) and len(values) < 2):
+            values = [values]
+        if isinstance(values, pd.DataFrame) or len(values) != len(items):
+            raise ValueError(f"{role} must have an entry for each of {len(items)} recordings")
+        values = dict(zip(items, values, strict=True))
+    if missing := [name for name in items if name not in values]:
+        raise ValueError(f"{role} have no entry for recording {missing[0]!r}; add one")
+    return values
 
 
 def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
     """Read values, times and pauses."""
-    what = f"recording {name!r}"
+    title = f"recording {name!r}"
+    values: Any = as_channels(x, title)
+    values = values if isinstance(x, np.memmap) else values.astype(np.float64, copy=False)
+    index, channels = pd.Index(range(values.shape[1])), [*range(len(values))]
     if isinstance(x, pd.DataFrame):
-        index, channels = _times(x.index, f"times of {what}"), list(x.columns)
-        try:
-            values = x.to_numpy(dtype=np.float64, na_value=np.nan).T
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{what} has columns of text: {error}; drop them") from error
-    else:
-        values = np.atleast_2d(x if isinstance(x, np.memmap) else np.asarray(x, np.float64))
-        index, channels = pd.RangeIndex(values.shape[-1]), [*range(len(values))]
-    if values.ndim != 2 or not values.size:
-        raise ValueError(f"{what} must have the shape (channels, steps); got {values.shape}")
+        index, channels = instants(x.index, f"times of {title}"), list(x.columns)
+    if not values.size:
+        raise ValueError(f"{title} is empty; leave it out")
     apart = np.diff(index.to_numpy(np.float64 if index.dtype.kind == "f" else np.int64))
     if (apart < 0).any() or (apart == 0).sum() > 0.25 * len(apart):
         i = int(np.argmin(apart))
         raise ValueError(
-            f"times of {what} must increase; after step {i}, {index[i]} is followed by "
+            f"times of {title} must increase; after step {i}, {index[i]} is followed by "
             f"{index[i + 1]}: sort it, pass several apart, and local dates with tz_localize"
         )
     dates = index.dtype.kind in "mM"
@@ -194,50 +192,40 @@ def _read(name: Any, x: Any, group: Any, pause: Any) -> Recording:
     return replace(recording, ends=[*(np.flatnonzero(apart > limit) + 1).tolist(), len(index)])
 
 
-def _times(given: Any, what: str) -> pd.Index:
-    """Return times as numbers, or as dates in nanoseconds."""
-    index: Any = ordered_times(given, what)
-    index = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
-    if index.isna().any() or index.isin([np.inf, -np.inf]).any() or index.dtype.kind not in "iufmM":
-        raise ValueError(f"{what} must be finite numbers or dates; got {index.dtype}, or missing")
-    return index.as_unit("ns") if index.dtype.kind in "mM" else index
-
-
-def _step_labels(given: Any, index: pd.Index, x: Any, what: str) -> npt.NDArray[Any]:
-    """Return the label of each step."""
-    if isinstance(given, pd.DataFrame) and not given.empty:
-        return _of_intervals(given, index, what)
-    if given is None or isinstance(given, pd.DataFrame):
+def _step_labels(labels: Any, index: pd.Index, x: Any, title: str) -> npt.NDArray[Any]:
+    """Return the label of each step of the recording `x`."""
+    if isinstance(labels, pd.DataFrame) and not labels.empty:
+        return _of_intervals(labels, index, title)
+    if labels is None or isinstance(labels, pd.DataFrame):
         return np.full(len(index), None)
-    texts = isinstance(given, (list, tuple))  # NumPy spells None and NaN among text
-    labels = pd.Series(given, dtype=object if texts else None)
-    timed = isinstance(given, pd.Series) and not isinstance(given.index, pd.RangeIndex)
-    other = timed and isinstance(x, pd.DataFrame) and not given.index.equals(x.index)
-    if len(labels) != len(index) or other:
+    texts = isinstance(labels, (list, tuple))  # NumPy spells None and NaN among text
+    column = pd.Series(labels, dtype=object if texts else None)
+    timed = isinstance(labels, pd.Series) and not isinstance(labels.index, pd.RangeIndex)
+    moved = timed and isinstance(x, pd.DataFrame) and not labels.index.equals(x.index)
+    if len(column) != len(index) or moved:
         raise ValueError(
-            f"labels do not cover {what}, of {len(index)} steps: pass one per step or None, at its "
-            f"time, or intervals; got {len(labels)}{' at other times' if other else ''}"
+            f"{title} has {len(index)} steps; pass a label or None for each, at its time, or "
+            f"intervals; got {len(column)} labels{' at other times' if moved else ''}"
         )
-    return labels.to_numpy(object, copy=True)
+    return column.to_numpy(object, copy=True)
 
 
-def _of_intervals(frame: pd.DataFrame, index: pd.Index, what: str) -> npt.NDArray[Any]:
+def _of_intervals(frame: pd.DataFrame, index: pd.Index, title: str) -> npt.NDArray[Any]:
     """Return the labels of steps from `start` up to, not including, `end`."""
     for column in ("start", "end", "label"):
         check_known("column", column, list(frame.columns), where="intervals: ")
-    times: Any = [_times(pd.Index(frame[c]), f"{c} of intervals") for c in ("start", "end")]
+    bounds: Any = [instants(pd.Index(frame[c]), f"{c} of intervals") for c in ("start", "end")]
     start, end, steps = (
-        each.tz_convert("UTC") if getattr(each, "tz", None) is not None else each
-        for each in (*times, index)
+        times.tz_convert("UTC") if getattr(times, "tz", None) is not None else times
+        for times in (*bounds, index)
     )
     try:
         intervals = pd.IntervalIndex.from_arrays(start, end, closed="left")
     except (ValueError, TypeError) as error:
-        raise ValueError(f"intervals of {what}, from start to end: {error}") from error
+        raise ValueError(f"intervals of {title}, from start to end: {error}") from error
     if intervals.is_overlapping:
-        raise ValueError(f"intervals of {what} overlap; cut them")
+        raise ValueError(f"intervals of {title} overlap; cut them")
     labels: Any = np.array([*frame["label"], None], dtype=object)[intervals.get_indexer(steps)]
     if pd.isna(labels).all():
-        steps = f"{what}, from {index[0]} to {index[-1]}"
-        raise ValueError(f"intervals do not cover any step of {steps}")
+        raise ValueError(f"intervals miss all steps of {title}, {index[0]} to {index[-1]}")
     return labels

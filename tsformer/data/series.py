@@ -141,11 +141,12 @@ class ArrayRows:
     `in_file` if it is mapped, so that its values may change.
     """
 
-    def __init__(self, array: Any):
+    def __init__(self, array: Any, lengths: npt.NDArray[np.int64] | None = None):
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
-        self.lengths: npt.NDArray[np.int64] = np.full(int(array.shape[0]), self.n_steps)
+        same = np.full(int(array.shape[0]), self.n_steps)
+        self.lengths: npt.NDArray[np.int64] = same if lengths is None else lengths
         mapped = array
         while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
             mapped = mapped.base
@@ -159,8 +160,8 @@ class ArrayRows:
         if self._file is not None and self._version is not None and self._version.is_at(self._file):
             self._version.check(self._file)
         array, first, stop = self.array, int(index[0]), int(index[-1]) + 1
-        found = array[first:stop] if stop - first == len(index) else array[index]
-        rows = found if type(found) is np.ndarray else to_numpy(found)
+        rows = array[first:stop] if stop - first == len(index) else array[index]
+        rows = rows if type(rows) is np.ndarray else to_numpy(rows)
         shape = (len(index), *array.shape[1:])
         if rows.shape != shape or rows.dtype.kind not in "fiub":
             kinds = f"{tuple(array.shape)}, {array.dtype}, but a slice {rows.shape}, {rows.dtype}"
@@ -206,21 +207,6 @@ def mapped_rows(array: Any) -> Any:
     return FileRows(Path(str(array.filename)), array.shape, array.dtype, array.offset)
 
 
-def npy_rows(path: Path) -> Any:
-    """Return the rows of a `.npy` file; a mapping would count as memory."""
-    form: Any = np.lib.format
-    with path.open("rb") as file:
-        version = form.read_magic(file)
-        read = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-        shape, by_columns, dtype = read(file)
-        offset = file.tell()
-    if by_columns:
-        return form.open_memmap(path, mode="r")
-    if path.stat().st_size < offset + prod(shape) * dtype.itemsize:
-        raise ValueError("it is cut off")
-    return FileRows(path, shape, dtype, offset)
-
-
 @dataclass(eq=False)
 class StoredSeries(SeriesSource):
     """Series that are read from rows when needed; their times, if any, are in memory."""
@@ -260,9 +246,9 @@ class StoredSeries(SeriesSource):
 def gathered(rows: Rows, index: npt.NDArray[np.int64], n_steps: int | None = None) -> Floats:
     """Read rows in any order; files are read by ascending index."""
     order = np.argsort(index, kind="stable")
-    found = rows.read(index[order])[..., :n_steps].transpose(0, 2, 1)
-    values = np.empty(found.shape)
-    values[order] = found
+    ascending = rows.read(index[order])[..., :n_steps].transpose(0, 2, 1)
+    values = np.empty(ascending.shape)
+    values[order] = ascending
     return values
 
 

@@ -30,11 +30,6 @@ def is_file(source: str) -> bool:
     return Path(source).suffix != "" and not is_series_folder(source)
 
 
-def is_folder(source: str) -> bool:
-    """Return whether a source is a folder, as ``series/``."""
-    return "/" in source.replace("\\", "/") and Path(source).is_dir()
-
-
 def is_series_folder(path: str | os.PathLike[str]) -> bool:
     """Whether `convert_to_folder` made this folder."""
     return (Path(path) / SERIES_FILE).is_file()
@@ -56,7 +51,8 @@ def read_source(
         columns = replace(columns, header=True)  # the names may be numbers, such as wavelengths
     if path.is_fifo():
         raise ValueError(f"{source} is a pipe, which is read only once; save it to a file first")
-    if columns.window is not None and (suffix in TABLES or is_folder(source)):
+    is_folder = "/" in source.replace("\\", "/") and path.is_dir()
+    if columns.window is not None and (suffix in TABLES or is_folder):
         if trained and trained.window is None:
             raise ValueError("the model was not fitted on windows; leave out `window=`")
         return read_windows(path, columns, labelled=labelled, trained=trained is not None)
@@ -64,7 +60,7 @@ def read_source(
         return read_table(path, columns, labelled=labelled)
     stored = is_series_folder(path)
     files = [] if stored or not path.is_dir() else parquet_files(path)
-    if is_folder(source) and not stored and not files:
+    if is_folder and not stored and not files:
         files = [f for f in sorted(path.iterdir()) if ending(f) in (".ts", *TABLES)]
     if files:
         return _read_files(files, schema, trained=trained, labelled=labelled)
@@ -81,18 +77,18 @@ def read_source(
     else:
         X, y = read_ts(path) if suffix == ".ts" else load_dataset(source, split)
     if labelled and (y is None or y.dtype.kind == "f"):
-        what = "no labels" if y is None else "numbers in place of classes (@targetLabel true)"
-        raise DatasetError(f"{source} has {what}; use TSTransformerRegressor in Python for numbers")
+        kind = "no labels" if y is None else "numbers in place of classes (@targetLabel true)"
+        raise DatasetError(f"{source} has {kind}; use TSTransformerRegressor in Python for numbers")
     return Source(X, None if labelled is False else y)
 
 
 def _read_files(files: Sequence[Path], schema: TableSchema, **options: Any) -> Source:
     """Read the series of several files, with the columns of the first table."""
-    parts: list[Source] = []
+    read: list[Source] = []
     for file in files:
-        schema = next((part.schema for part in parts if part.schema), schema)
-        parts.append(read_source(file, None if ending(file) == ".ts" else schema, **options))
-    X, ys, cases, schemas, groups, _ = zip(*parts, strict=True)
+        schema = next((source.schema for source in read if source.schema), schema)
+        read.append(read_source(file, None if ending(file) == ".ts" else schema, **options))
+    X, ys, cases, schemas, groups, _ = zip(*read, strict=True)
     return Source(
         [x for series in X for x in series],
         None if any(y is None for y in ys) else np.concatenate(ys),
@@ -161,8 +157,8 @@ def convert_to_folder(
     for source, X, y in read():
         n_channels, names = n_channels or X.n_channels, names or X.channels
         if X.n_channels != n_channels or X.channels not in (None, names):
-            other = f"{source} has {X.channels or X.n_channels}; name them in one order, `value=`"
-            raise ValueError(f"channels differ: earlier files have {names or n_channels}, {other}")
+            channels = f"{names or n_channels} and, in {source}, {X.channels or X.n_channels}"
+            raise ValueError(f"channels differ: {channels}; name them in one order, `value=`")
         if labels and (y is None) != (labels[0] is None):
             raise ValueError(f"of {sources[0]} and {source} one has labels and one has none")
         n, n_steps = n + len(X), max(n_steps, X.n_steps)

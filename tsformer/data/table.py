@@ -6,7 +6,6 @@ text: ``007`` is not ``7``. Messages name the fields of `TableSchema` as in ```l
 
 import re
 import warnings
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,8 +20,8 @@ from pandas.tseries.api import guess_datetime_format
 
 from tsformer._checks import check_known, listed, nearest, read_dataclass, shortened
 from tsformer._warnings import warn_caller
-from tsformer.data.containers import to_arrays
-from tsformer.data.formats import MISSING, TABLES, ending, read_frame
+from tsformer.data.containers import columns_of_cells, to_arrays
+from tsformer.data.formats import MISSING, TABLES, check_distinct, ending, read_frame
 from tsformer.data.layout import doubt_of_steps, refuse_nul, refuse_recording
 from tsformer.data.long import from_long
 from tsformer.data.windows import Windows, windows
@@ -66,9 +65,7 @@ class TableSchema:
 
     def check(self) -> None:
         """Raise ValueError if the roles of the columns do not fit together."""
-        for name, count in Counter(self.columns).most_common(1):
-            if count > 1:
-                raise ValueError(f"column {name!r} is named {count} times; each has one role")
+        check_distinct("columns with a role", self.columns)
         cut, long = self.window is not None, "is for long tables; name the column of times, `time=`"
         for allowed, problem, *names in (
             (not cut, "is for tables of series, not for windows", "channel", "grid", "labels"),
@@ -94,9 +91,9 @@ class TableSchema:
     def __bool__(self) -> bool:
         return self != TableSchema()
 
-    def updated(self, other: Self) -> Self:
-        """Return this schema, overridden by the fields of `other`."""
-        return replace(self, **other.as_dict())
+    def updated(self, schema: Self) -> Self:
+        """Return this schema, overridden by the fields of another."""
+        return replace(self, **schema.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields that are set, ready for JSON."""
@@ -106,9 +103,9 @@ class TableSchema:
     def from_dict(cls, described: Any) -> Self:
         """Restore a schema from `as_dict`."""
         filled = vars(cls()) | described if isinstance(described, dict) else described
-        found = vars(read_dataclass(cls, filled, "table"))
-        lists: Any = {name: tuple(each) for name, each in found.items() if isinstance(each, list)}
-        return cls(**found | lists)
+        values = vars(read_dataclass(cls, filled, "table"))
+        lists: Any = {name: tuple(v) for name, v in values.items() if isinstance(v, list)}
+        return cls(**values | lists)
 
 
 def steps_or_time(text: str | None) -> int | str | None:
@@ -159,8 +156,8 @@ def read_windows(
             )
         by = read.case or read.group
         steps = table if read.time is None else table.set_index(read.time)
-        for part, rows in [("", steps)] if by is None else steps.groupby(by, sort=False):
-            name = f"{file.name if len(files) > 1 else ''} {part}".strip() or file.stem
+        for case, rows in [("", steps)] if by is None else steps.groupby(by, sort=False):
+            name = f"{file.name if len(files) > 1 else ''} {case}".strip() or file.stem
             rows = rows.reset_index(drop=True) if read.time is None else rows
             labels[name] = rows[read.label].to_numpy() if read.label in rows else None
             frames[name] = rows[[*(read.value or ()), *([schema.group] if grouped else [])]]
@@ -169,7 +166,7 @@ def read_windows(
     with _naming(path):
         cut = windows(frames, labels if labelled else None, *schema.cut, groups=groups)
     if not labelled:  # to compare predictions with
-        known = {name: replace(cut.recordings[name], labels=each) for name, each in labels.items()}
+        known = {name: replace(cut.recordings[name], labels=y) for name, y in labels.items()}
         cut = replace(cut, recordings=known)
     return Source(cut.X, cut.y, None, schema, cut.groups.astype(str), cut)
 
@@ -186,12 +183,12 @@ def read_table(path: Path, schema: TableSchema, *, labelled: bool | None) -> Sou
         if schema.time is not None:
             roles = {r: getattr(schema, r) for r in ("case", "time", "channel", "group", "grid")}
             value = values[0 if schema.channel else slice(None)]
-            found = from_long(table, value=value, label=label, **roles)
-            X, *found = found if isinstance(found, tuple) else (found,)
-            y = None if label is None else found[0]
-            groups = None if groups is None else found[-1]
+            series = from_long(table, value=value, label=label, **roles)
+            X, *columns = series if isinstance(series, tuple) else (series,)
+            y = None if label is None else columns[0]
+            groups = None if groups is None else columns[-1]
             cases = pd.Series([x.attrs["case"] for x in X])
-        elif _holds_cells(table[values]):
+        elif columns_of_cells(table[values]):
             X = to_arrays(table[values])
             if 1 < len(values) == len(X[0]):  # each column is a channel
                 X = [pd.DataFrame(x.T, columns=values) for x in X]
@@ -202,9 +199,9 @@ def read_table(path: Path, schema: TableSchema, *, labelled: bool | None) -> Sou
         if cases is not None and not cases.is_unique:
             name = cases[cases.duplicated()].iloc[0]
             raise ValueError(f"several rows for {name!r}; in a long table, name the times, `time=`")
-    labels, numbers = (None if each is None else np.array(each.tolist()) for each in (y, groups))
+    arrays = [None if column is None else np.array(column.tolist()) for column in (y, groups)]
     names = None if cases is None else cases.tolist()
-    return Source(X, labels, names, replace(schema, labels=None), numbers)
+    return Source(X, arrays[0], names, replace(schema, labels=None), arrays[1])
 
 
 def _read(
@@ -222,7 +219,9 @@ def _read(
         raise ValueError(f"name the column of labels, `label=`; it has {listed(table)}")
     if schema.labels is not None and labelled is not False:
         table = _joined(schema, table)
-    schema = _complete(schema, [*map(str, table)], _holds_cells(table), labelled is False, optional)
+    if schema.value is None and schema.time is None:
+        schema = replace(schema, value=tuple(columns_of_cells(table)) or None)
+    schema = _complete(schema, [*map(str, table)], labelled is False, optional)
     needed = {schema.case, schema.group, None if schema.window or labelled is False else label}
     for name in {schema.case, schema.channel, label, schema.group} & {*table}:
         table[name] = column = _stripped(table[name])
@@ -263,33 +262,27 @@ def _date_format(column: pd.Series) -> str | None:
 
 def _joined(schema: TableSchema, table: pd.DataFrame) -> pd.DataFrame:
     """Add the labels or groups of a second table by the names of the series."""
-    other, case = Path(schema.labels or ""), schema.case
-    second, _ = read_frame(other, texts=None, header=True)
+    path, case = Path(schema.labels or ""), schema.case
+    second, _ = read_frame(path, texts=None, header=True)
     wanted = [name for name in (schema.label, schema.group) if name in second]
     check_known("column", case, list(table))
     for name in (case, *(wanted or [schema.label])):
-        check_known(f"column of {other}", name, list(second))
+        check_known(f"column of {path}", name, list(second))
     rows = second[[case, *wanted]].apply(_stripped).dropna(subset=[case]).drop_duplicates()
     table = table.drop(columns=wanted, errors="ignore")
     table[case] = _stripped(table[case])
     try:
         return table.merge(rows, "left", case, validate="many_to_one").set_axis(table.index)
     except pd.errors.MergeError as error:
-        raise ValueError(f"{other} has several labels or groups for one {case!r}") from error
+        raise ValueError(f"{path} has several labels or groups for one {case!r}") from error
 
 
 def _complete(
-    schema: TableSchema,
-    names: list[str],
-    cells: list[str],
-    unlabelled: bool,
-    optional: Collection[str],
+    schema: TableSchema, names: list[str], unlabelled: bool, optional: Collection[str]
 ) -> TableSchema:
     """Name the columns of values and of times; refuse missing columns."""
     absent = {role for role in optional if getattr(schema, role) not in names}
     schema = replace(schema, **dict.fromkeys(absent, None))
-    if schema.value is None and schema.time is None:
-        schema = replace(schema, value=tuple(cells) or None)
     roles = {*replace(schema, value=None).columns}
     drop = _matching(schema.drop or (), names, ())
     value = _matching(schema.value or (), names, {*roles, *drop})
@@ -324,18 +317,18 @@ def _complete(
 
 def _matching(wanted: Sequence[str], names: list[str], taken: Collection[str]) -> list[str]:
     """Resolve ranges and patterns of columns."""
-    found: list[str] = []
-    places = {name: place for place, name in enumerate(names)}  # there may be 100,000
-    for name in wanted:
-        first, _, last = name.partition(":")
-        if name in places:
-            matches = [name]
-        elif first in places and last in places:
-            matches = names[places[first] : places[last] + 1]
+    columns: list[str] = []
+    index_of = {name: index for index, name in enumerate(names)}  # there may be 100,000
+    for pattern in wanted:
+        first, _, last = pattern.partition(":")
+        if pattern in index_of:
+            matches = [pattern]
+        elif first in index_of and last in index_of:
+            matches = names[index_of[first] : index_of[last] + 1]
         else:
-            matches = [each for each in names if fnmatchcase(each, name)]
-        found += [n for n in matches if n == name or n not in taken] or [name]
-    return list(dict.fromkeys(found))
+            matches = [name for name in names if fnmatchcase(name, pattern)]
+        columns += [name for name in matches if name == pattern or name not in taken] or [pattern]
+    return list(dict.fromkeys(columns))
 
 
 def _stripped(column: pd.Series) -> pd.Series:
@@ -348,15 +341,15 @@ def _numbers(table: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
     """Convert the columns of values to numbers, or name a bad cell."""
     values = table[list(schema.value or ())]
     texts = values.loc[:, [getattr(dtype, "kind", "O") not in "fiub" for dtype in values.dtypes]]
-    if not texts.shape[1] or _holds_cells(texts):
+    if not texts.shape[1] or columns_of_cells(texts):
         return table
     # All at once: there may be 100,000 columns. With decimal commas 1.234 may mean 1234.
     swapped = {ord(","): ".", ord("."): ","} if schema.decimal == "," else {}
     cells = texts.to_numpy(dtype=object).ravel()
     points = [cell.translate(swapped) if isinstance(cell, str) else cell for cell in cells]
-    given = pd.Series(points, dtype=object).replace(MISSING, None)
-    numbers = pd.to_numeric(given, errors="coerce").to_numpy(np.float64, na_value=np.nan)
-    wrong = np.isnan(numbers) & given.notna().to_numpy()
+    known = pd.Series(points, dtype=object).replace(MISSING, None)
+    numbers = pd.to_numeric(known, errors="coerce").to_numpy(np.float64, na_value=np.nan)
+    wrong = np.isnan(numbers) & known.notna().to_numpy()
     if wrong.any():
         row, column = divmod(int(wrong.argmax()), texts.shape[1])
         raise ValueError(
@@ -365,10 +358,3 @@ def _numbers(table: pd.DataFrame, schema: TableSchema) -> pd.DataFrame:
         )
     numeric = pd.DataFrame(numbers.reshape(texts.shape), table.index, texts.columns)
     return pd.concat([table.drop(columns=texts.columns), numeric], axis=1)
-
-
-def _holds_cells(table: pd.DataFrame) -> list[Any]:
-    """Return the columns with lists in their cells."""
-    names = [name for name, dtype in table.dtypes.items() if dtype == "O"]
-    firsts = (next(iter(table[name].dropna()), None) for name in names)
-    return [n for n, cell in zip(names, firsts, strict=True) if isinstance(cell, list | np.ndarray)]

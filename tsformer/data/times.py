@@ -15,6 +15,8 @@ from tsformer._warnings import warn_caller
 from tsformer.data.native import to_numpy
 from tsformer.data.series import Floats
 
+#: Indices of pandas whose values are times.
+DATES = (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)
 #: A date of ISO 8601, with or without a time of day and an offset from UTC.
 _ISO = re.compile(r"\d{4}-\d\d(?:-\d\d(?:[T ][\d:.]+?(Z|[+-]\d\d(?::?\d\d)?)?)?)?", re.ASCII)
 _CONVERT = "convert with pd.to_numeric or pd.to_datetime, or pass `time_format=` for a file"
@@ -27,9 +29,7 @@ def ordered_times(times: Any, name: str) -> pd.Index:
     index = times if isinstance(times, pd.Index) else pd.Index(times, tupleize_cols=False)
     index = index.to_flat_index() if isinstance(index, pd.MultiIndex) else index.infer_objects()
     dtype = index.dtype
-    if isinstance(index, (pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex)) or (
-        isinstance(dtype, pd.CategoricalDtype) and dtype.ordered
-    ):
+    if isinstance(index, DATES) or (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):
         return index
     if getattr(dtype, "kind", "O") in "iuf":  # nullable types have a missing value of their own
         return pd.Index(index.to_numpy(np.float64, na_value=np.nan)) if index.hasnans else index
@@ -42,7 +42,7 @@ def ordered_times(times: Any, name: str) -> pd.Index:
                 rows = times.index if isinstance(times, pd.Series) else None
                 return pd.DatetimeIndex(_iso_dates(pd.Series(values, rows), name))
             case "datetime64" | "datetime" | "date":
-                zones = {getattr(each, "tzinfo", None) for each in known}
+                zones = {getattr(time, "tzinfo", None) for time in known}
                 if None in zones and len(zones) > 1:
                     raise ValueError(f"{name} are dates with and without a time zone; {_CONVERT}")
                 return pd.DatetimeIndex(pd.to_datetime(values, utc=len(zones) > 1))
@@ -51,9 +51,18 @@ def ordered_times(times: Any, name: str) -> pd.Index:
             case "integer" | "floating" | "mixed-integer-float" | "decimal" | "empty":
                 return pd.Index(values.astype(np.float64))
     except (TypeError, OverflowError) as error:
-        raise ValueError(f"{name}, such as {_first(known)}, have no order: {error}") from error
-    given = f"{kind} values, such as {_first(known)}"
-    raise ValueError(f"{name} must be numbers or dates; got {given}: {_CONVERT}")
+        raise ValueError(f"{name} have no order: {error}") from error
+    examples = shortened(known[:2].tolist(), 60)
+    raise ValueError(f"{name} must be numbers or dates; got {kind}, {examples}: {_CONVERT}")
+
+
+def instants(times: Any, name: str) -> Any:
+    """Return an index of finite numbers, or of dates or durations in nanoseconds."""
+    index: Any = ordered_times(times, name)
+    index = index.to_timestamp() if isinstance(index, pd.PeriodIndex) else index
+    if index.isna().any() or index.isin([np.inf, -np.inf]).any() or index.dtype.kind not in "iufmM":
+        raise ValueError(f"{name} must be finite numbers or dates; got {index.dtype}, or missing")
+    return index.as_unit("ns") if index.dtype.kind in "mM" else index
 
 
 def _iso_dates(texts: pd.Series, name: str) -> pd.Series:
@@ -61,8 +70,8 @@ def _iso_dates(texts: pd.Series, name: str) -> pd.Series:
     offsets = texts.map(_offset, na_action="ignore")
     wrong = offsets.isna() & texts.notna()
     neither = wrong & pd.to_numeric(texts, errors="coerce").isna()  # the one word among numbers
-    what = "neither a number nor a date such as 2024-12-31T23:59:00"
-    _refuse(texts, neither if neither.any() else wrong, name, f"{what}: {_CONVERT}")
+    problem = "neither a number nor a date such as 2024-12-31T23:59:00"
+    _refuse(texts, neither if neither.any() else wrong, name, f"{problem}: {_CONVERT}")
     several = offsets.nunique() > 1
     if several:
         _refuse(texts, offsets == "", name, "without an offset from UTC, which others have; add it")
@@ -73,16 +82,16 @@ def _iso_dates(texts: pd.Series, name: str) -> pd.Series:
 
 def _offset(text: str) -> str | None:
     """Return the offset from UTC of a date in ISO 8601, perhaps ""; None for other text."""
-    found = _ISO.fullmatch(text)
-    return found and (found[1] or "")
+    match = _ISO.fullmatch(text)
+    return match and (match[1] or "")
 
 
 def _refuse(texts: pd.Series, wrong: pd.Series, name: str, problem: str) -> None:
     """Raise ValueError for the first wrong text."""
-    found = texts[(wrong & texts.notna()).to_numpy()]
-    if len(found):
-        row = found.index.tolist()[0]
-        raise ValueError(f"{name}: {shortened(found.iloc[0], 40)} in row {row!r} is {problem}")
+    refused = texts[(wrong & texts.notna()).to_numpy()]
+    if len(refused):
+        row = refused.index.tolist()[0]
+        raise ValueError(f"{name}: {shortened(refused.iloc[0], 40)} in row {row!r} is {problem}")
 
 
 def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
@@ -108,26 +117,21 @@ def missing_rows(indices: Iterable[pd.Index]) -> tuple[str, int, float] | None:
     return name, n_missing, n_missing / (n_missing + sum(map(len, indices)))
 
 
-def _first(values: Any) -> str:
-    """Return the first value, for messages."""
-    return shortened([*values[:1].tolist(), None][0], 40)  # of Python, not of NumPy
-
-
 def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
     """Return times since the first step ``[n, L]``, dates in seconds, and their unit."""
     if isinstance(times, (list, tuple)) and len(times) and np.ndim(times[0]) == 1:
-        each: Sequence[Any] = times
+        rows: Sequence[Any] = times
     elif isinstance(times, (pd.Index, pd.Series)):
-        each = [times] * len(lengths)
+        rows = [times] * len(lengths)
     else:
         array = np.asanyarray(times)  # with the mask of a masked array
         if array.ndim not in (1, 2):
             shapes = "(length,), (n, length), or a list of n (length,) arrays"
             raise ValueError(f"times must be {shapes}; got the shape {array.shape}")
-        each = [array] * len(lengths) if array.ndim == 1 else list(array)
-    if len(each) != len(lengths):
-        raise ValueError(f"X has {len(lengths)} series, but times has {len(each)}")
-    digits = ordered_times(each[0], "times of series 0")
+        rows = [array] * len(lengths) if array.ndim == 1 else list(array)
+    if len(rows) != len(lengths):
+        raise ValueError(f"X has {len(lengths)} series, but times has {len(rows)}")
+    digits = ordered_times(rows[0], "times of series 0")
     if len(digits) > 1 and digits.dtype.kind in "iu":
         dates = pd.to_datetime(digits.astype(str), format="%Y%m%d", errors="coerce")
         if dates.notna().all() and 1900 <= dates[0].year < 2100:
@@ -137,32 +141,32 @@ def pad_times(times: Any, lengths: npt.NDArray[np.int64]) -> tuple[Floats, str]:
             )
     padded = np.zeros((len(lengths), int(lengths.max())))
     clocks = set()
-    for i, (row, given, length) in enumerate(zip(padded, each, lengths.tolist(), strict=True)):
-        numbers, clock = _numbers(given, f"times of series {i}")
+    for i, (elapsed, row, length) in enumerate(zip(padded, rows, lengths.tolist(), strict=True)):
+        numbers, clock = _numbers(row, f"times of series {i}")
         if len(numbers) != length:
             raise ValueError(f"series {i} has {length} steps, but {len(numbers)} times")
         if len(lost := np.flatnonzero(~np.isfinite(numbers))):
             raise ValueError(f"the time of step {lost[0]} of series {i} is missing or infinite")
         if len(falls := np.flatnonzero(np.diff(numbers) < 0)):
             raise ValueError(f"times of series {i} decrease after step {falls[0]}; sort its steps")
-        row[:length] = numbers
+        elapsed[:length] = numbers
         clocks.add(clock)
     if len(clocks) > 1:
         raise ValueError("some series have dates as times, others numbers")
     return padded, clocks.pop()
 
 
-def _numbers(given: Any, what: str) -> tuple[Floats, str]:
+def _numbers(times: Any, name: str) -> tuple[Floats, str]:
     """Return the times relative to the first, and their unit."""
-    index = ordered_times(given, what)
+    index = ordered_times(times, name)
     if isinstance(index, pd.CategoricalIndex):
-        raise ValueError(f"{what} are categories, with an order but no distances; {_CONVERT}")
+        raise ValueError(f"{name} are categories, with an order but no distances; {_CONVERT}")
     if len(index) and index.dtype.kind == "f":
         numbers = index.to_numpy()
         gap = float(np.spacing(np.abs(numbers).max()))
         if gap >= 1 and gap * (len(numbers) - 1) > numbers[-1] - numbers[0]:
             problem = f"are {index.dtype}, which has no numbers closer than {gap:g} there"
-            raise ValueError(f"{what} {problem}; pass times since the first step")
+            raise ValueError(f"{name} {problem}; pass times since the first step")
     return _since_first(index)
 
 

@@ -26,7 +26,7 @@ from tsformer._warnings import warn_caller
 from tsformer.data.containers import to_arrays, to_items
 from tsformer.data.formats import is_plain, number_in, open_text
 from tsformer.data.layout import check_ids
-from tsformer.data.times import ordered_times
+from tsformer.data.times import instants, ordered_times
 
 
 class DatasetError(ValueError):
@@ -142,17 +142,15 @@ def has_times(x: Any) -> bool:
     return not index.equals(pd.RangeIndex(len(index)))
 
 
-def _times(x: Any, what: str) -> list[Any]:
+def _times(x: Any, name: str) -> list[Any]:
     """Return the time stamps of each step as they are written."""
-    index = ordered_times(getattr(x, "index", range(0)), what)
-    dates = isinstance(index, pd.DatetimeIndex)
-    rises = index.is_monotonic_increasing and index.is_unique and not index.hasnans
-    numbers = index.dtype.kind in "iuf" and not np.isinf(index).any()
-    if not (rises and len(index) == len(x) and (dates or numbers)):
-        raise ValueError(f"{what} must be finite numbers or dates that increase; got {index.dtype}")
-    if isinstance(index, pd.DatetimeIndex) and index.tz is not None:
-        index = index.tz_convert("UTC")
-    return [time.isoformat() if dates else time for time in index.tolist()]
+    index = instants(getattr(x, "index", range(0)), name)
+    rises = index.is_monotonic_increasing and index.is_unique
+    if not rises or len(index) != len(x) or isinstance(index, pd.TimedeltaIndex):
+        raise ValueError(f"{name} must be numbers or dates that increase; got {index.dtype}")
+    if not isinstance(index, pd.DatetimeIndex):
+        return index.tolist()
+    return [time.isoformat() for time in (index if index.tz is None else index.tz_convert("UTC"))]
 
 
 def writable_labels(y: Any) -> npt.NDArray[np.str_]:

@@ -141,9 +141,9 @@ class Windows:
             ``recording``, ``start``, ``end`` (the first time after it), ``label``, ``confidence``.
         """
         rows = []
-        for name, part in steps.groupby("recording", sort=False):
+        for name, table in steps.groupby("recording", sort=False):
             recording = self.recordings[name]
-            labels, confidence = part[of].to_numpy(), part["confidence"].to_numpy()
+            labels, confidence = table[of].to_numpy(), table["confidence"].to_numpy()
             least = recording.n_steps(least_duration, "least_duration")
             for a, b, label in recording.runs(labels, least):
                 known = confidence[a:b][labels[a:b] == label].mean() if of == "label" else np.nan
@@ -173,19 +173,20 @@ class Windows:
             raise ValueError("steps have no true labels; pass labels to windows")
         steps = steps.assign(label=steps["label"].where(known, None))
         n_hits = n_events = n_true = 0
-        for name, part in steps.groupby("recording", sort=False):
+        for name, table in steps.groupby("recording", sort=False):
             recording, hits = self.recordings[name], dict[Run, Run]()
             least = recording.n_steps(least_duration, "least_duration")
-            true, found = recording.runs(part["true"]), recording.runs(part["label"], least)
+            true, events = recording.runs(table["true"]), recording.runs(table["label"], least)
             shares = []
-            for f, t in product(found, true):
-                shared = min(f[1], t[1]) - max(f[0], t[0])
-                if shared > 0 and f[2] == t[2]:
-                    shares.append((shared / (f[1] - f[0] + t[1] - t[0] - shared), f, t))
-            for iou, f, t in sorted(shares, key=itemgetter(0), reverse=True):
-                if iou >= least_iou and f not in hits and t not in hits.values():
-                    hits[f] = t
-            n_hits, n_events, n_true = n_hits + len(hits), n_events + len(found), n_true + len(true)
+            for e, t in product(events, true):
+                shared = min(e[1], t[1]) - max(e[0], t[0])
+                if shared > 0 and e[2] == t[2]:
+                    shares.append((shared / (e[1] - e[0] + t[1] - t[0] - shared), e, t))
+            for iou, e, t in sorted(shares, key=itemgetter(0), reverse=True):
+                if iou >= least_iou and e not in hits and t not in hits.values():
+                    hits[e] = t
+            n_hits, n_events = n_hits + len(hits), n_events + len(events)
+            n_true += len(true)
         return {
             "accuracy": float((steps["true"] == steps["label"])[known].mean()),
             "reached": float(steps["label"][known].notna().mean()),
@@ -247,41 +248,43 @@ def windows(
     """
     check_number("least_share", least_share, 0, 1, excluded=True, also=(1,))
     read = read_recordings(recordings, labels, groups, pause, unlabelled)
-    spans = sorted(getattr(each.step, "value", each.step) for each in read)
+    spans = sorted(getattr(recording.step, "value", recording.step) for recording in read)
     span = spans[len(spans) // 2] if spans[-1] <= 1.1 * spans[0] else None
-    of_steps = [each.labels for each in read if each.labels is not None]
+    of_steps = [recording.labels for recording in read if recording.labels is not None]
     known = np.concatenate([*of_steps, [] if mixed == "drop" else [mixed]], dtype=object)
     classes = pd.Series(pd.unique(known)).dropna().tolist()
-    if len({isinstance(each, str) for each in classes}) > 1:
+    if len({isinstance(label, str) for label in classes}) > 1:
         raise TypeError(f"labels, mixed= and unlabelled= must be all text or none; got {classes}")
     cuts = []
-    for each in read:
-        n = each.n_steps(length, "length", span)
-        first = each.starts(n, each.n_steps(stride, "stride", span))
+    for recording in read:
+        n = recording.n_steps(length, "length", span)
+        first = recording.starts(n, recording.n_steps(stride, "stride", span))
         code = np.zeros(len(first), int)
         if labels is not None:
-            code = each.majority(first, n, classes, least_share, mixed)
+            code = recording.majority(first, n, classes, least_share, mixed)
         cuts.append((first[code >= 0], n, code[code >= 0]))
     starts, lengths, codes = zip(*cuts, strict=True)
     counts = [len(first) for first in starts]
     if not sum(counts):
-        longest = max(np.diff([0, *each.ends]).max() for each in read)
+        longest = max(np.diff([0, *recording.ends]).max() for recording in read)
         raise ValueError(
             f"no window is left of length={length!r}, {min(lengths)} steps, in recordings of "
             f"{longest} steps between pauses, labelled for least_share={least_share}; arrays are "
             "(channels, steps)"
         )
     names, members = (
-        pd.Index([getattr(each, of) for each in read], tupleize_cols=False).repeat(counts)
-        for of in ("name", "group")
+        pd.Index([getattr(recording, role) for recording in read], tupleize_cols=False)
+        for role in ("name", "group")
     )
-    origins = pd.DataFrame({"recording": names, "start": np.concatenate(starts)})
+    origins = pd.DataFrame({"recording": names.repeat(counts), "start": np.concatenate(starts)})
     origins["stop"] = origins["start"] + np.repeat(lengths, counts)
-    pieces = [each.views(a, n) for each, a, n in zip(read, starts, lengths, strict=True) if len(a)]
+    cut = zip(read, starts, lengths, strict=True)
+    pieces = [recording.views(first, n) for recording, first, n in cut if len(first)]
     X: Any = pieces[0]
     if len({piece.shape[2] for piece in pieces}) > 1:
         X = [x for piece in pieces for x in piece]
     elif len(pieces) > 1:
         X = np.concatenate(pieces, dtype=np.float64)
     y = None if labels is None else np.array(classes)[np.concatenate(codes)]
-    return Windows(X, y, members.to_numpy(), origins, {each.name: each for each in read})
+    groups = members.repeat(counts).to_numpy()
+    return Windows(X, y, groups, origins, {recording.name: recording for recording in read})
