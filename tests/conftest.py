@@ -1,4 +1,4 @@
-"""What all tests share: one thread, no GPU, and real problems where the archive is at hand."""
+"""Shared by all tests: one thread, one seed, no GPU, and real problems if the archive is here."""
 
 import os
 import re
@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_setup() -> None:
     # Classifiers of sktime leave as many threads as numba has; sums then differ in their last bits.
     torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -44,7 +44,7 @@ def unknown(kind: str, name: object, choices: Iterable[object]) -> str:
     if len(choices) > 60:
         return f"{message} ({len(choices)} are known)"
     if not choices:
-        return f"{message}: it has none"
+        return f"{message}: there is nothing to choose from"
     listing = ", ".join(map(repr, choices))
     return f"{message}{' Choose' if near else '; choose'} from: {listing}"
 

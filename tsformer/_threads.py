@@ -1,8 +1,8 @@
 """Torch's number of threads while an estimator computes.
 
 After each operation all threads wait for the slowest: ``n_threads="auto"`` is one thread, and more
-only for steps with large operations. The user's number is `n_threads`, an environment variable,
-also if another library such as numba has changed torch's number, or `torch.set_num_threads`.
+only for steps with large operations. The user's number comes from `n_threads`, an environment
+variable (even if another library such as numba changed torch's number) or `torch.set_num_threads`.
 """
 
 import multiprocessing

@@ -56,7 +56,6 @@ def test_fourier_features_need_not_be_trained():
 
 
 def test_fourier_codes_stay_alike_over_gamma():
-    torch.manual_seed(0)
     encoding = resolve("fourier", **SIZES, n_frequencies=20000, gamma=5.0)
     features = []
     encoding.mlp.register_forward_pre_hook(lambda module, args: features.append(args[0][0]))
@@ -67,7 +66,6 @@ def test_fourier_codes_stay_alike_over_gamma():
 
 
 def test_cape_draws_keep_to_their_ranges():
-    torch.manual_seed(0)
     t = steps(12).expand(5000, -1)
     sizes = SIZES | {"max_jitter": 0.0, "max_scale": 1.0, "max_shift": 0.0}
     shift = resolve("cape", **sizes | {"max_shift": 3.0}).augmented(t) - t
@@ -119,7 +117,6 @@ def test_gaussian_widths_are_spread_over_the_scales():
 @pytest.mark.parametrize("zero", [None, "weight", "bias"])
 def test_fire_reads_its_network_segment_by_segment(zero):
     """Values and gradients are those of the network itself, wherever units turn on and off."""
-    torch.manual_seed(0)
     hidden, out = torch.nn.Linear(1, 40).double(), torch.nn.Linear(40, 3).double()
     if zero is not None:
         getattr(hidden, zero).data[:10] = 0.0
@@ -146,7 +143,6 @@ def test_the_codes_of_lspe_start_with_their_deviation(apply_to, max_len):
 
 @pytest.mark.parametrize("name", ["learnable", "shaw", "t5", "tupe"])
 def test_tables_are_drawn_with_their_deviation(name):
-    torch.manual_seed(0)
     sizes = {"d_model": 64, "n_heads": 8, "max_len": 200}
     for std in (0.02, 1.5):
         table = resolve(name, **sizes, init_std=std).table
@@ -164,7 +160,6 @@ def test_xpos_stays_finite_far_out():
 )
 def test_weights_cut_off_are_nothing_in_float32(name, options, monkeypatch):
     """Against the same attention in float64 with the bias as the formula has it."""
-    torch.manual_seed(0)
     encoding = resolve(name, d_model=8, n_heads=2, max_len=2000, **options)
     if name == "kerple":
         encoding.r2_raw.data.fill_(0.0)  # an exponent of one
@@ -202,7 +197,6 @@ def scores(encoding, q, k, n=N):
 
 @both
 def test_spe_seed_determines_noise(name):
-    torch.manual_seed(0)
     first = resolve(name, **NARROW, seed=3)
     torch.manual_seed(1)
     again, reseeded = resolve(name, **NARROW, seed=3), resolve(name, **NARROW, seed=4)
@@ -273,6 +267,5 @@ def test_defaults():
 
 
 def test_sine_spe_starts_with_slow_waves():
-    torch.manual_seed(0)
     encoding = encodings.SineSPE(d_model=32, n_heads=4, max_len=50, n_sines=5)
     assert -4.5 < encoding.frequency_raw.mean() < -3.5

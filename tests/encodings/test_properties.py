@@ -180,7 +180,6 @@ def test_past_the_trained_length(row):
 @every_encoding
 def test_positions_survive_16_bits(name):
     """bfloat16 has no 4001: an angle or a distance computed in it would be that of 4000."""
-    torch.manual_seed(0)
     encoding = resolve(name, d_model=8, n_heads=2, max_len=4096).eval()
     x, heads = torch.zeros(1, 3, 8), torch.randn(1, 2, 3, 4)
     t = torch.tensor([[0.0, 4000.0, 4001.0]])
@@ -202,7 +201,6 @@ def test_positions_survive_16_bits(name):
 
 @pytest.mark.parametrize("name", ["fire", "fope"])
 def test_autocast_does_not_round_sums_that_may_cancel(name):
-    torch.manual_seed(0)
     encoding = resolve(name, d_model=16, n_heads=2, max_len=64).eval()
     heads, t = torch.randn(1, 2, 9, 8), torch.arange(9.0)[None] * 7
     hook = encoding.bias if name == "fire" else encoding.rotate

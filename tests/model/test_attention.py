@@ -54,7 +54,6 @@ class Mixed(Plain):
 
 def attention(causal: bool = False) -> tuple[SelfAttention, Tensor, list[Tensor]]:
     """Return a layer, tokens, and the queries, keys and values of its heads."""
-    torch.manual_seed(0)
     layer, x = SelfAttention(D, H, causal).double(), torch.randn(B, N, D, dtype=torch.float64)
     parts = (x @ layer.qkv.weight.T + layer.qkv.bias).split(D, dim=-1)
     return layer, x, [projection.unflatten(-1, (H, E)).transpose(1, 2) for projection in parts]

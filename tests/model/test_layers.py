@@ -14,7 +14,6 @@ MASK = torch.arange(7)[None] < LENGTHS[:, None]
 
 
 def both() -> tuple[MaskedBatchNorm, nn.BatchNorm1d]:
-    torch.manual_seed(0)
     ours, torchs = MaskedBatchNorm(5), nn.BatchNorm1d(5)
     nn.init.normal_(ours.weight)
     nn.init.normal_(ours.bias)
@@ -59,7 +58,6 @@ def test_averages_are_not_taken_in_16_bits():
 
 
 def test_pooled_norm_weights_equal_repetition():
-    torch.manual_seed(0)
     norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
     x, counts = 4 + 3 * torch.randn(4, 5), torch.tensor([1, 0, 3, 4])
     expected = torchs(x.repeat_interleave(counts, 0))
@@ -88,7 +86,6 @@ def test_pooled_norm_dominant_series_uses_averages(weights):
 
 
 def test_pooled_norm_of_plain_batches_equals_torch_and_of_one_series_uses_averages():
-    torch.manual_seed(0)
     norm, torchs = PooledBatchNorm(5), nn.BatchNorm1d(5)
     for _ in range(2):
         x = 4 + 3 * torch.randn(6, 5)
@@ -124,11 +121,6 @@ def test_norms_come_before_or_after_each_branch(rope):
     half = F.layer_norm(x + block.attention(x, T, rope), (D,))
     expected = F.layer_norm(half + block.feed_forward(half), (D,))
     torch.testing.assert_close(block(x, T, rope), expected)
-
-
-@pytest.fixture(autouse=True)
-def _seeded():
-    torch.manual_seed(0)
 
 
 @pytest.mark.parametrize("p", [1e-5, 0.01, 0.5, 0.9])

@@ -25,7 +25,6 @@ def runs(hidden: list[bool]) -> list[tuple[bool, int]]:
 @pytest.mark.parametrize(("ratio", "span"), [(0.15, 3.0), (0.5, 1.0), (0.3, 5.0)])
 def test_spans_have_geometric_lengths(ratio, span):
     """In one long series: geometric lengths of means `span` and ``span (1 - ratio) / ratio``."""
-    torch.manual_seed(0)
     hidden = spans(1, 20_000, 4, ratio=ratio, span=span)
     assert hidden.shape == (1, 20_000, 4)
     assert hidden.float().mean().item() == pytest.approx(ratio, rel=0.05)
@@ -38,7 +37,6 @@ def test_spans_have_geometric_lengths(ratio, span):
 
 
 def test_behind_a_stride_whole_tokens_are_hidden():
-    torch.manual_seed(0)
     x = torch.ones(50, 23, 2)
     posed = Masked(ratio=0.4).pose(Batch(x), InputLayout(2, stride=5))
     hidden = posed.batch.values == 0
@@ -58,7 +56,6 @@ def test_behind_a_stride_whole_tokens_are_hidden():
 
 
 def test_the_mean_loss_is_that_of_the_hidden_values():
-    torch.manual_seed(0)
     outputs, target = torch.randn(5, 7, 3), torch.randn(5, 7, 3)
     counted = torch.rand(5, 7, 3) < 0.3
     counted[2] = False  # nothing hidden in one series
@@ -104,7 +101,6 @@ def test_masked_input_hides_values(gaps, views):
 
 @pytest.mark.parametrize("objective", [Masked(), Contrastive()])
 def test_outputs_depend_on_times_and_not_on_padding(objective):
-    torch.manual_seed(0)
     sizes = {"n_channels": 2, "max_len": 20, "d_model": 8, "n_heads": 2}
     config = ModelConfig(n_outputs=objective.n_outputs(2), **sizes)
     model = PretrainingTransformer(config, objective).eval()
@@ -116,7 +112,6 @@ def test_outputs_depend_on_times_and_not_on_padding(objective):
 
 
 def test_padding_does_not_count():
-    torch.manual_seed(0)
     mask = torch.arange(10) < torch.tensor([[4], [10]])
     x = torch.randn(2, 10, 1) * mask[..., None]
     posed = Masked(ratio=0.5).pose(Batch(x, mask), InputLayout(1))
@@ -137,14 +132,12 @@ def brute_force(z: torch.Tensor, temperature: float) -> list[float]:
 
 @pytest.mark.parametrize("temperature", [0.1, 0.7])
 def test_nt_xent_is_its_formula(temperature):
-    torch.manual_seed(0)
     z = 3 * torch.randn(10, 4)
     losses = Contrastive(temperature=temperature).losses(z, Posed(Batch(z)))
     assert losses.tolist() == pytest.approx(brute_force(z, temperature), rel=1e-4)
 
 
 def test_views_are_two_different_parts_of_each_series():
-    torch.manual_seed(0)
     ramps = torch.linspace(0, 1, 21)[None, :, None] + torch.arange(5)[:, None, None]
     posed = Contrastive(min_share=0.5, sigma=0.0).pose(Batch(ramps), InputLayout(1))
     first, second = posed.batch.values.split(5)
@@ -156,7 +149,6 @@ def test_views_are_two_different_parts_of_each_series():
 
 
 def test_noise_has_its_standard_deviation_and_leaves_padding_alone():
-    torch.manual_seed(0)
     mask = torch.arange(200) < torch.tensor([[50], [200]])
     times = torch.arange(200.0).expand(2, -1)
     posed = Contrastive(sigma=0.3).pose(Batch(torch.zeros(2, 200, 3), mask, times), InputLayout(3))

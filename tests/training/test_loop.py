@@ -116,9 +116,6 @@ def test_series_without_weight_change_nothing():
         torch.testing.assert_close(states[name], value, rtol=1e-5, atol=1e-6)
 
 
-CPU = torch.device("cpu")
-
-
 def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
     def rates(n_steps: int, **options) -> np.ndarray:
         plan = make_plan(learning_rate=0.5, **options)

@@ -18,7 +18,7 @@ from tsformer.objectives import Posed, Pretext
 _TOKENS, _TOKENS_ELSEWHERE = {"cpu": 2**12}, 2**17
 _SHARE_OF_DATA = 0.5  # of a device's free memory; the model and its batches need memory too
 _SCORED_SERIES, _SCORED_TOKENS = 16, 2**15  # of a batch in which an objective is scored
-_STREAM = 1  # separates the draws of an objective from those of an augmentation
+_STREAM = 1  # separates an objective's draws from an augmentation's draws
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -14,7 +14,7 @@ class T5(PositionalEncoding, name="t5"):
 
     ``b_h[bucket(t_j - t_i)]``. Half of the buckets are for later and half for earlier keys. On each
     side the first ``m / 2`` of `m` buckets hold one whole distance each. The last ``m / 2`` buckets
-    widen logarithmically up to `max_distance`, and the last one is open-ended. Distances are
+    widen logarithmically up to `max_distance`, and the last bucket is open-ended. Distances are
     rounded towards zero. All blocks share one table ``[2 m - 1, H]``, without the authors' unused
     bucket.
 
