@@ -84,9 +84,9 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
     with mlflow.start_run() as mine:
         mlflow.log_params({"d_model": "mine", "n_heads": 2})
         run = start_run("a fit", kind="fit")
-        run.params({"d_model": 8, "n_heads": 2, "n_layers": 1})
         with pytest.warns(UserWarning, match="d_model"):
-            run.end("KILLED")
+            run.params({"d_model": 8, "n_heads": 2, "n_layers": 1})
+        run.end("KILLED")
     run = mlflow.get_run(mine.info.run_id)
     assert run.data.params == {"d_model": "mine", "n_heads": "2", "n_layers": "1"}
     assert run.data.tags["tsformer.missing"] == "params.d_model"

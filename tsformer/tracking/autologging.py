@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tsformer._optional import require
+from tsformer.data.containers import to_source
 from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series_estimator import Fit, add_observer, remove_observer
 from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_reliability
@@ -31,7 +32,7 @@ from tsformer.tracking.options import (
     warn_untracked,
     without_credentials,
 )
-from tsformer.tracking.store import CONTEXTS, RunStore, TrackedRun, padded, resolve_uri
+from tsformer.tracking.store import CONTEXTS, RunStore, TrackedRun, resolve_uri
 from tsformer.tracking.tracker import (
     MLflowTracker,
     check_pictures,
@@ -110,8 +111,8 @@ def use(settings: TrackingSettings | None) -> TrackingSettings | None:
 @contextmanager
 def _observe(fit: Fit) -> Iterator[None]:
     """Track one fit."""
-    settings, own = context.to_track(), fit.estimator.get_params(deep=False)
-    callbacks = own.get("callbacks")
+    settings, params = context.to_track(), fit.estimator.get_params(deep=False)
+    callbacks = params.get("callbacks")
     callbacks = callbacks if isinstance(callbacks, Sequence) else ()
     tracked = any(isinstance(callback, MLflowTracker) for callback in callbacks)  # as in a study
     if settings is None or tracked or not Ranks.current().leads:
@@ -128,8 +129,8 @@ def _observe(fit: Fit) -> Iterator[None]:
             stack.enter_context(run)
             run.attempt("the parameters", lambda: run.params(parameters_of(fit.estimator)))
             # Members may train in other processes.
-            alone = own.get("n_estimators") == 1 or own.get("quality") == "fast"
-            if alone or own.get("n_jobs") in (1, None):
+            alone = params.get("n_estimators") == 1 or params.get("quality") == "fast"
+            if alone or params.get("n_jobs") in (1, None):
                 tracker = MLflowTracker(run, pictures=settings.pictures)
                 fit.callbacks.append(tracker)
         except Exception as error:  # tracking never fails a fit
@@ -153,17 +154,17 @@ def _log_fit(
     pictures = worth_drawing(settings.pictures, seconds)
     course = partial(_log_course, run, estimator, summary, seconds, pictures)
     run.attempt("the course of the fit", course)
-    if settings.log_models:  # before the scores, which become those of the model
+    if settings.log_models:  # first: MLflow links later scores to it
         run.attempt("the model", partial(_log_model, run, fit, settings))
     loader = _loader(settings.dataset) if settings.dataset else "an argument of `fit`"
-    for part, X, y, times in (
+    for prefix, X, y, times in (
         ("train", fit.X, fit.y, passed.get("times")),
         ("val", passed.get("X_val"), passed.get("y_val"), passed.get("times_val")),
     ):
-        named = {"name": settings.dataset or CONTEXTS[part], "loader": loader}
+        named = {"name": settings.dataset or CONTEXTS[prefix], "loader": loader}
         data = named if settings.log_datasets else {}
         if X is not None:
-            log_part(run, part, estimator, X, y, times, pictures, **data)
+            log_subset(run, prefix, estimator, X, y, times, pictures, **data)
     if fit.interrupted:
         run.end("KILLED")
 
@@ -182,8 +183,8 @@ def _log_course(
         values["fit_seconds"] = seconds
     n_epochs = int(summary.get("n_epochs", 0))
     if not summary:
-        parts = [estimator] if hasattr(estimator, "models_") else fitted_parts(estimator).values()
-        models = [model for part in parts for model in part.models_]
+        fitted = [estimator] if hasattr(estimator, "models_") else fitted_parts(estimator).values()
+        models = [model for member in fitted for model in member.models_]
         encodings = [model.encoding for model in models if hasattr(model, "encoding")]
         transformer = getattr(estimator, "transformer_", estimator)
         for history in getattr(transformer, "histories_", ()):
@@ -210,36 +211,42 @@ def _log_model(run: TrackedRun, fit: Fit, settings: TrackingSettings) -> None:
         warnings.filterwarnings("ignore", ".*Any type hint", UserWarning)
         example = None
         if settings.log_input_examples:
-            reading = {"times": fit.data.get("times"), "index": estimator.timestamps == "index"}
-            example = padded(fit.X, **reading, most=2)
+            series = to_source(fit.X, fit.data.get("times"), index=estimator.timestamps == "index")
+            example = series.read(np.arange(min(2, len(series)))).values.swapaxes(1, 2)
         write_model(estimator, folder, input_example=example)
         params = parameters_of(estimator) | {"dataset": settings.dataset}
         run.model(folder, type(estimator).__name__, params)
         run.describe(card_at(estimator, f"runs:/{run.run_id}/model/estimator"))
 
 
-def log_part(
-    run: TrackedRun, part: str, estimator: Any, X: Any, y: Any, times: Any, draws: bool, **data: str
+def log_subset(
+    run: TrackedRun,
+    prefix: str,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    times: Any,
+    draws: bool,
+    **data: str,
 ) -> None:
     """Log the scores on "train", "val" or "test" data, pictures, and `data` by name and digest."""
 
     def log_scores() -> None:
         scores, predicted, probabilities = scored(estimator, X, y, times)
-        run.metrics({f"{part}/{name}": value for name, value in scores.items()})
+        run.metrics({f"{prefix}/{name}": value for name, value in scores.items()})
         if draws and probabilities is not None and predicted.ndim == 1:
             true, classes = np.asarray(y), estimator.classes_
             draw = partial(plot_confusion, true, predicted, in_text(classes, true))
-            run.figure(draw, f"confusion_{part}.png")
+            run.figure(draw, f"confusion_{prefix}.png")
             if "log_loss" in scores:  # no label is unknown to the model
                 draw = partial(plot_reliability, true, probabilities, classes)
-                run.figure(draw, f"reliability_{part}.png")
+                run.figure(draw, f"reliability_{prefix}.png")
 
     if data:
-        data["context"] = CONTEXTS[part]
-        reading = {"times": times, "index": estimator.timestamps == "index"}
-        run.attempt(f"the {CONTEXTS[part]} data", partial(run.dataset, X, y, **data, **reading))
+        index = estimator.timestamps == "index"
+        run.dataset(X, y, context=CONTEXTS[prefix], times=times, index=index, **data)
     if y is not None:  # an encoder has no targets
-        run.attempt(f"the {part} scores", log_scores)
+        run.attempt(f"the {prefix} scores", log_scores)
 
 
 @contextmanager
@@ -269,21 +276,21 @@ def track_evaluation(
 
     The run must be in the store in use: a stranger's model must not choose a server or a file.
     """
-    run_name, own = where.pop("run_name", None), None
+    run_name, run = where.pop("run_name", None), None
     kept = getattr(estimator, "tracked_run_", None)
     if kept is not None and not run_name and not where.get("experiment"):
-        own = _run_of(kept, resolve_uri(where.get("tracking_uri")))
-    if own is None:
+        run = _run_of(kept, resolve_uri(where.get("tracking_uri")))
+    if run is None:
         name = run_name or f"{name_of(estimator)} on {dataset}"
-        own = start_run(name, kind="evaluation", **where)
-        own.params({**parameters_of(estimator), "dataset": dataset})
-    if own.lost:
-        return own
-    with own as run:
-        log_part(run, "test", estimator, X, y, None, True, name=dataset, loader=_loader(dataset))
+        run = start_run(name, kind="evaluation", **where)
+        run.params({**parameters_of(estimator), "dataset": dataset})
+    if run.lost:
+        return run
+    with run:
+        log_subset(run, "test", estimator, X, y, None, True, name=dataset, loader=_loader(dataset))
         explain = partial(_log_explanations, run, estimator, X, y, explanations)
         run.attempt("the explanations", explain)
-    return own
+    return run
 
 
 def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_class: int) -> None:
@@ -303,16 +310,17 @@ def _log_explanations(run: TrackedRun, estimator: Any, X: Any, y: Any, n_per_cla
 
 def _run_of(kept: Mapping[str, str], uri: str) -> TrackedRun | None:
     """Return the run of a model's fit, if the store at `uri` has it."""
-    store = RunStore(uri, "")
+    if without_credentials(uri) != kept["store"]:
+        return None
     try:
-        if without_credentials(uri) != kept["store"] or not store.has(kept["run_id"]):
-            return None
-        found = store.client().get_run(kept["run_id"])
+        stored = RunStore(uri, "").client().get_run(kept["run_id"])
     except Exception as error:  # tracking never fails a fit
+        if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
+            return None
         warn_untracked("this evaluation", error)
         return TrackedRun(None, "")
-    store = RunStore(uri, found.info.experiment_id)
+    store = RunStore(uri, stored.info.experiment_id)
     run = TrackedRun(store.client(), kept["run_id"], store=store, borrowed=True)
-    models = found.outputs.model_outputs if found.outputs else []
+    models = stored.outputs.model_outputs if stored.outputs else []
     run.model_id = models[-1].model_id if models else None
     return run

@@ -90,10 +90,10 @@ def start_run(
                 parent.tags({**tags_of(kind), **(tags or {})})
                 return parent
         else:
-            uri, own = resolve_uri(tracking_uri), os.environ.get("MLFLOW_EXPERIMENT_ID")
-            if experiment is None and own and uri == resolve_uri():  # mlflow.set_experiment sets it
-                store = RunStore(uri, own)
-                store.client().get_experiment(own)
+            uri, set_id = resolve_uri(tracking_uri), os.environ.get("MLFLOW_EXPERIMENT_ID")
+            if experiment is None and set_id and uri == resolve_uri():  # by mlflow.set_experiment
+                store = RunStore(uri, set_id)
+                store.client().get_experiment(set_id)
             else:
                 named = experiment or os.environ.get("MLFLOW_EXPERIMENT_NAME") or "tsformer"
                 store = prepare_store(tracking_uri, named)

@@ -24,7 +24,7 @@ from tsformer.data.times import ordered_times
 from tsformer.estimators.saving import load
 from tsformer.estimators.series_estimator import SeriesEstimator
 from tsformer.estimators.summary import card
-from tsformer.tracking.store import TAG_LENGTH, mlflow_part
+from tsformer.tracking.store import mlflow_part
 
 if TYPE_CHECKING:
     from mlflow.models import ModelSignature
@@ -107,7 +107,7 @@ def register_model(model_uri: str, name: str) -> Any:
     version = mlflow.register_model(model_uri, name).version
     address = f"models:/{name}/{version}/{_FOLDER}"
     text = card_at(load(mlflow.artifacts.download_artifacts(address)), address)
-    return mlflow.MlflowClient().update_model_version(name, version, text[:TAG_LENGTH])
+    return mlflow.MlflowClient().update_model_version(name, version, text[:5000])
 
 
 def card_at(estimator: SeriesEstimator, address: str) -> str:

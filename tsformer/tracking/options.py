@@ -60,6 +60,6 @@ def reason(error: Exception) -> str:
     return f"({type(error).__name__}: {message[:200]})"
 
 
-def warn_untracked(what: str, error: Exception) -> None:
+def warn_untracked(work: str, error: Exception) -> None:
     """Warn that tracking stopped, and why."""
-    warn(f"tracking of {what} stopped; the work itself continues {reason(error)}")
+    warn(f"tracking of {work} stopped; the work itself continues {reason(error)}")

@@ -8,11 +8,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
-import math
 import os
 import re
 import shlex
-import shutil
 import socket
 import sqlite3
 import subprocess
@@ -23,12 +21,12 @@ import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
-import numpy.typing as npt
 
 from tsformer._optional import require
 from tsformer._version import __version__
@@ -40,12 +38,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 SQLITE = "sqlite:///"
-#: The longest tag of MLflow's databases.
-TAG_LENGTH = 5000
-_KEY_LENGTH, _PARAM_LENGTH, _NAME_LENGTH = 220, 6000, 250  # a name has room for a prefix
-_REFUSED = re.compile(r"[^/\w.\- ]" if os.name == "nt" else r"[^/\w.\- :]")
 _DESCRIPTION = "mlflow.note.content"
-#: The tag of an incomplete run.
 _MISSING_TAG = "tsformer.missing"
 #: The data that scores are of, by the first part of their names.
 CONTEXTS = {"train": "train", "val": "validation", "test": "test"}
@@ -53,8 +46,7 @@ CONTEXTS = {"train": "train", "val": "validation", "test": "test"}
 _MOST_VALUES = 2**25
 _EXPERIMENT_TAGS = {
     "mlflow.experimentKind": "custom_model_development",  # training runs, not evaluations
-    _DESCRIPTION: "Fits of time-series transformers. The menu at the top right of the runs has "
-    "the views *Encodings side by side* and *All fits*. The tag `tsformer.kind` tells runs apart.",
+    _DESCRIPTION: "Fits of time-series transformers; *Views*, at the top right, compare them.",
 }
 
 
@@ -101,32 +93,29 @@ def prepare_store(uri: str | None = None, experiment: str = "tsformer") -> RunSt
     ConnectionError if the store cannot be used, ValueError if the experiment was deleted.
     """
     mlflow_part()
-    uri = resolve_uri(uri)
-    artifacts = None  # a server has its own location for them
+    uri, artifacts = resolve_uri(uri), None  # a server has its own location for artifacts
     try:
         if uri.startswith(SQLITE):
             path = Path(unquote(uri.removeprefix(SQLITE).partition("?")[0]))  # as SQLAlchemy does
             path.parent.mkdir(parents=True, exist_ok=True)
             # A name such as /Users/me/x or ../x must not lead out of the folder.
-            part = re.sub(r"[/\\]", "_", experiment).lstrip(".")
-            artifacts = (path.parent / "mlruns" / part).as_uri()
-            # MLflow would try for two minutes to open what is no database.
+            folder = re.sub(r"[/\\]", "_", experiment).lstrip(".")
+            artifacts = (path.parent / "mlruns" / folder).as_uri()
+            # MLflow retries for two minutes on a file that is not a database.
             with closing(sqlite3.connect(path)) as connection:
                 connection.execute("PRAGMA schema_version")
-        client = _client(uri)
         with creating(uri):
-            found = client.get_experiment_by_name(experiment)
-            if found is None:
-                made = client.create_experiment(experiment, artifacts, tags=_EXPERIMENT_TAGS)
-                return RunStore(uri, made)
+            client = _client(uri)
+            stored = client.get_experiment_by_name(experiment)
+            if stored is None:
+                new_id = client.create_experiment(experiment, artifacts, _EXPERIMENT_TAGS)
+                return RunStore(uri, new_id)
     except Exception as error:
-        message = f"the tracking store {without_credentials(uri)} cannot be used; start it, or name"
-        raise ConnectionError(
-            f"{message} another, as sqlite:///mlflow.db {reason(error)}"
-        ) from error
-    if found.lifecycle_stage == "deleted":
+        problem = f"cannot use the store {without_credentials(uri)}; start it, or name another"
+        raise ConnectionError(f"{problem} {reason(error)}") from error
+    if stored.lifecycle_stage == "deleted":
         raise ValueError(f"experiment {experiment!r} was deleted; restore it, or name another")
-    return RunStore(uri, found.experiment_id)
+    return RunStore(uri, stored.experiment_id)
 
 
 def command_line(argv: Sequence[str] | None = None) -> str:
@@ -154,34 +143,28 @@ class RunStore:
 
     def runs(self, status: str | None = None, tags: Mapping[str, str] | None = None) -> list[Run]:
         """Return the runs with this status, such as "FINISHED", and these tags, oldest first."""
-        wanted = [f"tags.`{name}` = '{value}'" for name, value in (tags or {}).items()]
-        wanted += [] if status is None else [f"attributes.status = '{status}'"]
-        own: Any = {"filter_string": " and ".join(wanted), "order_by": ["start_time ASC"]}
-        page = functools.partial(self.client().search_runs, [self.experiment_id], **own)
+        wanted = {f"tags.`{name}`": value for name, value in (tags or {}).items()}
+        wanted |= {} if status is None else {"attributes.status": status}
+        terms = " and ".join(f"{name} = '{value}'" for name, value in wanted.items())
+        page = functools.partial(self.client().search_runs, [self.experiment_id], terms)
         pages = mlflow_part("utils").get_results_from_paginated_fn
-        return list(pages(lambda n, token: page(max_results=n, page_token=token), 1000))
+        return list(pages(lambda n, token: page(max_results=n, page_token=token), 1000))[::-1]
 
     def has(self, run_id: str) -> bool:
-        """Return whether the store has a run."""
-        try:
-            self.client().get_run(run_id)
-        except Exception as error:
-            if getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST":
-                return False
-            raise
-        return True
+        """Return whether the experiment has a run."""
+        return bool(self.client().search_runs([self.experiment_id], f"run_id = '{run_id}'"))
 
     def finished(self, keys: Collection[str], tags: Mapping[str, str]) -> dict[str, Run]:
         """Return the FINISHED run of each key that has one; mark all but the first KILLED.
 
         A cluster repeats finished work when it loses the worker that held the result.
         """
-        found: dict[str, Run] = {}
+        first: dict[str, Run] = {}
         for run in sorted(self.runs("FINISHED", tags), key=lambda run: run.info.end_time):
             key = run.data.tags.get("tsformer.key", "")
-            if key in keys and found.setdefault(key, run) is not run:
+            if key in keys and first.setdefault(key, run) is not run:
                 self.client().set_terminated(run.info.run_id, "KILLED", run.info.end_time)
-        return found
+        return first
 
     def start(
         self,
@@ -195,35 +178,29 @@ class RunStore:
     ) -> TrackedRun:
         """Create a run, or with `again` reopen the one with that `key`.
 
-        If the store fails, warn and return a run that records nothing. `kind`, such as "fit" or
-        "study", is the tag ``tsformer.kind``; `key`, ``tsformer.key``, identifies the work; the run
-        is shown under `parent`.
+        If the store fails, warn and return a run that records nothing. `kind`, such as "fit", is
+        the tag ``tsformer.kind``; `key`, ``tsformer.key``, identifies the work of the run; pages
+        show it under `parent`.
         """
-        program = re.match(r"tsformer \w\S*|\S+", self.command)  # at a slash pages would cut it
-        own = {
-            **tags_of(kind),
-            "tsformer.command": self.command,
-            "mlflow.source.name": program[0] if program else "",
-            "mlflow.source.type": "LOCAL",
-            _DESCRIPTION: f"Made by `{self.command}`.",
-            **({"tsformer.key": key} if key else {}),
-        }
+        labels = tags_of(kind) | {"tsformer.command": self.command, "mlflow.source.type": "LOCAL"}
+        labels["mlflow.source.name"] = self.command.partition(" ")[0]
+        labels[_DESCRIPTION] = f"Made by `{self.command}`."
+        labels |= {"tsformer.key": key} if key else {}
         if parent is not None and parent.run_id:
-            own[_DESCRIPTION] += f" Part of [this study]({self.page_of(parent.run_id)})."
-            own["mlflow.parentRunId"] = parent.run_id
-        own = _storable(own | dict(tags or {}), TAG_LENGTH)
-        name = name[:_NAME_LENGTH]
+            labels[_DESCRIPTION] += f" Part of [this study]({self.page_of(parent.run_id)})."
+            labels["mlflow.parentRunId"] = parent.run_id
+        labels = {_key(k): str(text) for k, text in (labels | dict(tags or {})).items()}
         try:
             client = self.client()
             earlier = self.runs(tags={"tsformer.key": key}) if again else []
             if earlier:
                 info = earlier[-1].info
-                client.update_run(info.run_id, status="RUNNING", name=name)
+                client.update_run(info.run_id, status="RUNNING", name=name[:250])
                 if _MISSING_TAG in earlier[-1].data.tags:
                     client.delete_tag(info.run_id, _MISSING_TAG)
-                TrackedRun(client, info.run_id).tags(own)
+                TrackedRun(client, info.run_id).tags(labels)
             else:
-                info = client.create_run(self.experiment_id, tags=own, run_name=name).info
+                info = client.create_run(self.experiment_id, tags=labels, run_name=name[:250]).info
         except Exception as error:
             warn_untracked(name, error)
             return TrackedRun(None, "", store=self)
@@ -241,8 +218,7 @@ class RunStore:
 
     def ui_command(self) -> str:
         """Return the shell command that shows the store."""
-        bare = self.uri == f"{SQLITE}{Path('mlflow.db').absolute()}"
-        if bare and "MLFLOW_TRACKING_URI" not in os.environ:
+        if self.uri == resolve_uri():
             return "tsformer ui"
         return shlex.join(["tsformer", "ui", "--tracking-uri", without_credentials(self.uri)])
 
@@ -254,8 +230,8 @@ class RunStore:
 
 def tags_of(kind: str) -> dict[str, str]:
     """Return the tags of every run."""
-    own = {"tsformer.version": __version__, "tsformer.host": socket.gethostname()}
-    return {"tsformer.kind": kind, **own, **({"tsformer.commit": commit()} if commit() else {})}
+    origin = {"tsformer.version": __version__, "tsformer.host": socket.gethostname()}
+    return {"tsformer.kind": kind, **origin, **({"tsformer.commit": commit()} if commit() else {})}
 
 
 @functools.lru_cache(maxsize=8)
@@ -265,49 +241,31 @@ def _client(uri: str) -> Any:
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    with creating(uri):
-        return mlflow.MlflowClient(tracking_uri=uri)
+    return mlflow.MlflowClient(tracking_uri=uri)
 
 
 @functools.cache
 def commit() -> str:
     """Return the last commit of the package's own files, "" outside a checkout."""
-    if shutil.which("git") is None:
-        return ""
     command = ["git", "-C", str(Path(__file__).parents[1]), "log", "-1", "--format=%H", "--", "."]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    with suppress(FileNotFoundError):  # there may be no git
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
 
 
-def _storable_name(name: str) -> str:
-    """Return a name with ``_`` for the characters that MLflow refuses."""
-    return _REFUSED.sub("_", name[:_KEY_LENGTH]) or "_"
-
-
-def _storable(values: Mapping[str, object], length: int) -> dict[str, str]:
-    """Return parameters or tags as MLflow can store them."""
-    return {_storable_name(name): str(value)[:length] for name, value in values.items()}
-
-
-def padded(
-    X: Any, times: Any = None, *, index: bool = False, most: int | None = None
-) -> npt.NDArray[Any]:
-    """Return the first series as an array [n, C, L], padded with NaN."""
-    from tsformer.data.containers import to_source  # imports torch
-
-    series = to_source(X, times, index=index)
-    most = most or max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
-    return series.read(np.arange(min(len(series), most))).values.swapaxes(1, 2)
+def _key(name: str) -> str:
+    """Return a name as MLflow can store it: short, and with ``_`` for some characters."""
+    return re.sub(r"[^/\w.\- ]", "_", name[:220]) or "_"
 
 
 @dataclass(eq=False, repr=False)
 class TrackedRun(AbstractContextManager["TrackedRun"]):
     """One run of MLflow, addressed by its id; MLflow's "active run" is never touched.
 
-    Metrics are sent in batches, in about 2 % of the time. An entry that MLflow refuses costs a
-    warning and is listed in the tag ``tsformer.missing``. If the store fails, one warning is
-    issued, `lost` is true, and nothing more is sent: the run is KILLED if the store is back at the
-    end. As a context manager it ends the run: FINISHED, KILLED by Ctrl-C, or FAILED, with the tag
-    ``tsformer.error`` and the traceback in ``error.txt``.
+    Metrics are sent in batches, in about 2 % of the time. A refused entry costs a warning and is
+    listed in the tag ``tsformer.missing``. If the store fails, one warning is issued, `lost` is
+    true, and the run ends KILLED once the store is back. As a context manager it ends FINISHED,
+    KILLED by Ctrl-C, or FAILED, with the tag ``tsformer.error`` and the traceback in ``error.txt``.
 
     Parameters
     ----------
@@ -318,7 +276,7 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
     store : RunStore, optional
         The store of the run.
     borrowed : bool, default=False
-        Whether the caller's own code ends the run. Parameters are then sent at the end.
+        Whether the caller's own code ends the run. The tag ``tsformer.status`` has other ends.
     """
 
     client: Any
@@ -334,7 +292,6 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
     def __post_init__(self) -> None:
         self.lost = self.client is None
         self._data: dict[str, tuple[str, str]] = {}
-        self._late_params: dict[str, object] = {}
         self._missing: list[str] = []
         self._waiting: list[Any] = []
         self._next_flush = time.monotonic() + self.flush_seconds
@@ -355,40 +312,33 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         return None if self.lost or not self.store else str(self.store.run_address(self.run_id))
 
     def params(self, values: Mapping[str, object]) -> None:
-        """Log parameters. They cannot change later; long values are truncated."""
-        if self.borrowed and self.status is None:  # its owner may still log the same names
-            self._late_params |= values
-            return
-        pairs = _storable(values, _PARAM_LENGTH).items()
-        self._send_batch("params", [mlflow_part("entities").Param(*pair) for pair in pairs])
+        """Log parameters, which cannot change later."""
+        param = mlflow_part("entities").Param
+        self._send("params", [param(_key(name), value) for name, value in values.items()])
 
     def metrics(self, values: Mapping[str, float], step: int = 0) -> None:
         """Buffer metrics for the next batch; non-finite values are dropped."""
         # MLflow would store a huge number for a value that is not finite.
-        finite = {name: float(value) for name, value in values.items() if math.isfinite(value)}
+        finite = {_key(name): float(value) for name, value in values.items() if isfinite(value)}
         self.scores |= finite
+        sent, metric = int(1000 * time.time()), mlflow_part("entities").Metric
         for name, value in finite.items():
-            metric = (_storable_name(name), value, int(1000 * time.time()), step)
-            context = CONTEXTS.get(name.partition("/")[0])
-            if context and self.model_id:  # a score of the model, on the data logged before
-                data = self._data.get(context, (None, None))
-                metric = (*metric, self.model_id, *data, self.run_id)
-            self._waiting.append(mlflow_part("entities").Metric(*metric))
+            data = self._data.get(CONTEXTS.get(name.partition("/")[0], ""), (None, None))
+            source = (self.model_id, *data, self.run_id) if self.model_id else ()
+            self._waiting.append(metric(name, value, sent, step, *source))
         if time.monotonic() >= self._next_flush:
             self.flush()
 
     def flush(self) -> None:
         """Send the buffered metrics."""
-        begun = time.monotonic()
-        waiting, self._waiting = self._waiting, []
-        self._send_batch("metrics", waiting)
-        now = time.monotonic()
-        self._next_flush = now + max(self.flush_seconds, 50 * (now - begun))
+        begun, waiting, self._waiting = time.monotonic(), self._waiting, []
+        self._send("metrics", waiting)
+        self._next_flush = begun + max(self.flush_seconds, 50 * (time.monotonic() - begun))
 
     def tags(self, values: Mapping[str, str]) -> None:
-        """Set tags; long values are truncated."""
-        pairs = _storable(values, TAG_LENGTH).items()
-        self._send_batch("tags", [mlflow_part("entities").RunTag(*pair) for pair in pairs])
+        """Set tags."""
+        tag = mlflow_part("entities").RunTag
+        self._send("tags", [tag(_key(name), str(text)) for name, text in values.items()])
 
     def describe(self, text: str) -> None:
         """Append a text in Markdown to the description, which MLflow shows on the run's page."""
@@ -398,42 +348,43 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
 
     def text(self, text: str, path: str) -> None:
         """Log a text file as an artifact."""
-        self._send(path, "log_text", text, path, file=True)
+        self.attempt(path, lambda: self.client.log_text(self.run_id, text, path))
 
     def json(self, value: object, path: str) -> None:
         """Log a value as a JSON artifact."""
-        self._send(path, "log_dict", value, path, file=True)
+        self.attempt(path, lambda: self.client.log_dict(self.run_id, value, path))
 
     def folder(self, path: Path, name: str) -> None:
         """Log the files of a folder as artifacts in a folder `name`."""
-        self._send(name, "log_artifacts", str(path), name, file=True)
+        self.attempt(name, lambda: self.client.log_artifacts(self.run_id, str(path), name))
 
     def model(self, path: Path, kind: str, params: Mapping[str, object]) -> None:
         """Log a folder of `write_model` as the run's logged model, named `model`."""
-        client, texts = self.client, _storable(params, _PARAM_LENGTH)
-        where = client.get_run(self.run_id).info.experiment_id, "model", self.run_id
-        logged = client.create_logged_model(*where, params=texts, model_type=kind)
+        client, texts = self.client, {_key(k): str(v)[:5000] for k, v in params.items()}
+        owner = client.get_run(self.run_id).info.experiment_id, "model", self.run_id
+        logged = client.create_logged_model(*owner, params=texts, model_type=kind)
         described = mlflow_part("models").Model.load(str(path))
         described.model_id = described.model_uuid = logged.model_id
         described.run_id, described.artifact_path = self.run_id, logged.artifact_location
         described.save(str(path / "MLmodel"))
-        status = "FAILED"
-        try:
-            output = mlflow_part("entities").LoggedModelOutput(logged.model_id, step=0)
-            client.log_outputs(self.run_id, [output])
-            client.log_model_artifacts(logged.model_id, str(path))
-            status = "READY"
-        finally:
-            client.finalize_logged_model(logged.model_id, status)
+        output = mlflow_part("entities").LoggedModelOutput(logged.model_id, step=0)
+        client.log_outputs(self.run_id, [output])
+        client.log_model_artifacts(logged.model_id, str(path))
+        client.finalize_logged_model(logged.model_id, "READY")
         self.model_id = logged.model_id
 
     def attempt(self, what: str, log: Callable[[], object]) -> None:
-        """Call `log`. If it raises, `what` is missing: tracking never fails a fit."""
+        """Call `log`. If it raises, `what` is missing, or the store has failed."""
         try:
             if not self.lost:
                 log()
         except Exception as error:
-            self._miss(what, error)
+            run = self.read()
+            if run is None or run.info.lifecycle_stage != "active":
+                self._lose(error)
+            elif what not in self._missing:
+                self._missing.append(what)
+                warn(f"{what} could not be tracked {reason(error)}")
 
     def figure(
         self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = 600
@@ -442,9 +393,8 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
 
         def log() -> None:
             draw().savefig(file := io.BytesIO(), format="png")
-            images = require("PIL.Image", extra="plots", purpose="images in MLflow")
-            picture = images.open(file).convert("RGB")
-            self._send(path, "log_image", picture, artifact_file=path, file=True)
+            picture = require("PIL.Image", extra="plots", purpose="pictures in MLflow").open(file)
+            self.client.log_image(self.run_id, picture, artifact_file=path)
             if key:
                 self.image(picture, key, size=size)
 
@@ -456,7 +406,7 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         small.thumbnail((size, size))
         # MLflow resizes pictures of grids to 256 pixels, too few to read a word.
         picture.resize = lambda *args, **kwargs: small
-        self._send(key, "log_image", picture, file=True, key=key, step=0, synchronous=True)
+        self.attempt(key, lambda: self.client.log_image(self.run_id, picture, key=key))
 
     def dataset(
         self, X: Any, y: Any, *, name: str, context: str, loader: str = "", **reading: Any
@@ -464,23 +414,25 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         """Log name, shape and digest of "train", "validation" or "test" data.
 
         `loader` is the expression that loads them, by default a call of `load_dataset`. Of more
-        than 256 MiB the first series are digested; `reading` has options of `padded`.
+        than 256 MiB the first series are digested; `reading` has options of `to_source`.
         """
+        from tsformer.data.containers import to_source  # imports torch
         from tsformer.tracking.metrics import array_of
 
-        X, entities = padded(X, **reading), mlflow_part("entities")
-        code = loader or f"tsformer.data.load_dataset({name!r}, split={context!r})"
-        described = mlflow_part("data").from_numpy(
-            X,
-            source=mlflow_part("data.code_dataset_source").CodeDatasetSource({"code": code}),
-            targets=None if y is None else array_of(y)[: len(X)],
-            name=name[:_NAME_LENGTH],
-        )
-        dataset = entities.Dataset.from_dictionary(described.to_dict())
-        tags = [entities.InputTag("mlflow.data.context", context)]
-        used = [entities.DatasetInput(dataset, tags=tags)]
-        if self._send(f"the data {name}", "log_inputs", datasets=used):
+        def log() -> None:
+            series, entities = to_source(X, **reading), mlflow_part("entities")
+            n_cases = max(_MOST_VALUES // (series.n_steps * series.n_channels), 1)
+            values = series.read(np.arange(min(len(series), n_cases))).values.swapaxes(1, 2)
+            code = loader or f"tsformer.data.load_dataset({name!r}, split={context!r})"
+            source = mlflow_part("data.code_dataset_source").CodeDatasetSource({"code": code})
+            targets = None if y is None else array_of(y)[: len(values)]
+            described = mlflow_part("data").from_numpy(values, source, targets, name=name[:250])
+            dataset = entities.Dataset.from_dictionary(described.to_dict())
+            tag = entities.InputTag("mlflow.data.context", context)
+            self.client.log_inputs(self.run_id, datasets=[entities.DatasetInput(dataset, [tag])])
             self._data[context] = described.name, described.digest
+
+        self.attempt(f"the {context} data", log)
 
     def read(self) -> Any:
         """Return the run as the store has it; None if the store fails."""
@@ -491,58 +443,38 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
             return None
 
     def end(self, status: str) -> None:
-        """Flush and end the run with status "FINISHED", "FAILED" or "KILLED".
-
-        A borrowed run stays active; a status other than FINISHED is in the tag ``tsformer.status``.
-        """
+        """Flush, and end with "FINISHED", "FAILED" or "KILLED"; a borrowed run stays active."""
         self.flush()
         self.status = status
-        self.params(self._late_params)
-        if self.borrowed and status != "FINISHED":
-            self.tags({"tsformer.status": status})
-        self.tags({_MISSING_TAG: ", ".join(self._missing)} if self._missing else {})
-        if not self.borrowed:
-            self._send("the end", "set_terminated", status)
-        if self.lost:
+        if self.lost:  # the store may be back
+            self._missing.append("what came after a failure of the store")
             self.status = "KILLED" if status == "FINISHED" else status
-            with suppress(Exception):  # the store may be back; its failure was reported
-                missing = [*self._missing, "what came after a failure of the store"]
-                self.client.set_tag(self.run_id, _MISSING_TAG, ", ".join(missing)[:TAG_LENGTH])
-                if not self.borrowed:
-                    self.client.set_terminated(self.run_id, self.status)
-
-    def _send_batch(self, kind: str, batch: Sequence[Any]) -> None:
-        """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
-        what = f"{kind}.{batch[0].key}" if len(batch) == 1 else ""
-        named: dict[str, Any] = {kind: batch}
-        if batch and not self._send(what, "log_batch", **named) and not (what or self.lost):
-            for entity in batch:
-                self._send_batch(kind, [entity])
-
-    def _send(self, what: str, method: str, *args: Any, file: bool = False, **kwargs: Any) -> bool:
-        """Call the client. A refused entry or file is missing; a failed store ends tracking."""
-        if self.lost:
-            return False
+        tags = {_MISSING_TAG: ", ".join(self._missing)} if self._missing else {}
+        if self.borrowed and self.status != "FINISHED":
+            tags["tsformer.status"] = self.status
         try:
-            getattr(self.client, method)(self.run_id, *args, **kwargs)
+            for tag in tags.items():
+                self.client.set_tag(self.run_id, *tag)
+            if not self.borrowed:
+                self.client.set_terminated(self.run_id, self.status)
         except Exception as error:
-            refused = getattr(error, "error_code", "") in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-            # A refusal may mean that the run is gone.
-            run = self.read() if file or refused else None
-            if run is None or run.info.lifecycle_stage != "active":
-                self._lose(error)
-            elif what:
-                self._miss(what, error)
-            return False
-        return True
+            self._lose(error)
 
-    def _miss(self, what: str, error: Exception) -> None:
-        """Warn that `what` is not tracked, and list it in the tag ``tsformer.missing``."""
-        if what not in self._missing:
-            self._missing.append(what)
-            warn(f"{what} could not be tracked {reason(error)}")
+    def _send(self, kind: str, entities: Sequence[Any]) -> None:
+        """Send parameters, metrics or tags; singly where MLflow refuses one of them."""
+        if self.lost or not entities:
+            return
+        log = functools.partial(self.client.log_batch, self.run_id)
+        try:
+            log(**{kind: entities})
+        except Exception as error:
+            if getattr(error, "error_code", "") not in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST"):
+                self._lose(error)
+            for entity in entities:
+                self.attempt(f"{kind}.{entity.key}", functools.partial(log, **{kind: [entity]}))
 
     def _lose(self, error: Exception) -> None:
+        """Send nothing more; warn once."""
         if not self.lost:
             self.lost = True
             warn_untracked(f"run {self.run_id}", error)

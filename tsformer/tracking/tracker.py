@@ -144,10 +144,11 @@ def n_parameters(module: nn.Module) -> int:
 
 def encoding_of(estimator: Any) -> str:
     """Return the name of the encoding, or ""."""
-    own = estimator.get_params(deep=False)
-    if "transformer_params" in own:
-        own = {"encoding": TSTransformerClassifier().encoding, **(own["transformer_params"] or {})}
-    return encoding_name(own["encoding"]) if "encoding" in own else ""
+    params = estimator.get_params(deep=False)
+    if "transformer_params" in params:
+        default = {"encoding": TSTransformerClassifier().encoding}
+        params = default | dict(params["transformer_params"] or {})
+    return encoding_name(params["encoding"]) if "encoding" in params else ""
 
 
 def name_of(estimator: Any) -> str:

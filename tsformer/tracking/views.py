@@ -104,7 +104,7 @@ def _state(where: str, order: str, runs: Sequence[Run], sections: list[Section])
     rest = [_image("scores"), *rest[: _MOST_CARDS - len(shown)]]
     names = {run.data.params.get(axis, "") for run in runs}
     narrow = len(names) * max(map(len, names), default=0) <= 48  # letters below half a window
-    filled = [part for part in (*sections, ("Everything else", 320, rest)) if part[2]]
+    filled = [section for section in (*sections, ("Everything else", 320, rest)) if section[2]]
     return json.dumps({  # charts reverse the order of the runs: descending ranks put the best first
         "searchFilter": f"{where} and attributes.status = 'FINISHED'",
         "orderByKey": order, "orderByAsc": False, "startTime": "ALL", "lifecycleFilter": "Active",
@@ -143,8 +143,8 @@ def _dots(param: str, metric: str) -> dict[str, Any]:
 
 
 def _card(kind: str, **options: Any) -> dict[str, Any]:
-    own = {"type": kind, "deleted": False, "isGenerated": False}
-    return {**own, "runsCountToCompare": 100, **options}  # MLflow loads no more
+    card = {"type": kind, "deleted": False, "isGenerated": False}
+    return {**card, "runsCountToCompare": 100, **options}  # MLflow loads no more
 
 
 def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore:
@@ -157,7 +157,7 @@ def find_experiment(uri: str | None = None, name: str | None = None) -> RunStore
         )
     client = RunStore(uri, "").client()
     try:
-        ids = {found.name: found.experiment_id for found in client.search_experiments()}
+        ids = {stored.name: stored.experiment_id for stored in client.search_experiments()}
         wanted, newest_first = [ids[name]] if name in ids else [*ids.values()], "start_time DESC"
         newest = client.search_runs(wanted, max_results=1, order_by=[newest_first])
     except Exception as error:
