@@ -34,14 +34,14 @@ def framework(request) -> str:
 def test_it_predicts_what_the_classifier_predicts(name, framework, panel):
     X, y = panel
     options = OPTIONS[name] | {"class_weight": "balanced", "random_state": 0}
-    own = getattr(tsformer, name)(**options).fit(X, y)
+    clf = getattr(tsformer, name)(**options).fit(X, y)
     native = getattr(frameworks, framework + name)(**options).fit(X, y)
-    assert inspect.signature(type(native)) == inspect.signature(type(own))
-    assert native.get_params(deep=False) == own.get_params(deep=False)
-    np.testing.assert_array_equal(native.classes_, own.classes_)
-    for each in (native, pickle.loads(pickle.dumps(native))):
-        np.testing.assert_array_equal(each.predict_proba(X), own.predict_proba(X))
-        np.testing.assert_array_equal(each.predict(X), own.predict(X))
+    assert inspect.signature(type(native)) == inspect.signature(type(clf))
+    assert native.get_params(deep=False) == clf.get_params(deep=False)
+    np.testing.assert_array_equal(native.classes_, clf.classes_)
+    for copied in (native, pickle.loads(pickle.dumps(native))):
+        np.testing.assert_array_equal(copied.predict_proba(X), clf.predict_proba(X))
+        np.testing.assert_array_equal(copied.predict(X), clf.predict(X))
 
 
 @pytest.mark.parametrize("equal", [True, False])
@@ -49,14 +49,14 @@ def test_gaps_and_unequal_lengths_are_read_as_by_ours(equal, framework, panel):
     X, y = panel[0].copy(), panel[1]
     X[::2, 0, 5:9] = np.nan
     X[1::3, :, 8:10] = np.nan
-    given = X if equal else [x[:, : 12 + i % 18] for i, x in enumerate(X)]
-    container = given
+    series = X if equal else [x[:, : 12 + i % 18] for i, x in enumerate(X)]
+    container = series
     if framework == "Sktime" and not equal:
-        container = [pd.DataFrame(x.T) for x in given]
-    own = tsformer.TSTransformerClassifier(**SMALL, random_state=0).fit(given, y)
+        container = [pd.DataFrame(x.T) for x in series]
+    clf = tsformer.TSTransformerClassifier(**SMALL, random_state=0).fit(series, y)
     native = getattr(frameworks, f"{framework}TSTransformerClassifier")(**SMALL, random_state=0)
-    found = native.fit(container, y).predict_proba(container)
-    np.testing.assert_array_equal(found, own.predict_proba(given))
+    proba = native.fit(container, y).predict_proba(container)
+    np.testing.assert_array_equal(proba, clf.predict_proba(series))
 
 
 def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
@@ -76,15 +76,15 @@ def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):
     params = {**SMALL, "init_from": source, "freeze": "backbone"}
     clf = getattr(frameworks, f"{framework}TSTransformerClassifier")(**params, random_state=0)
     source.fit(X_test)  # after it was passed
-    own = tsformer.TSTransformerClassifier(**params, random_state=0)
-    expected = own.fit(X, y).transform(X_test)
+    plain = tsformer.TSTransformerClassifier(**params, random_state=0)
+    expected = plain.fit(X, y).transform(X_test)
     for twin in (clf, clf.clone(), clone(clf), clone(clf.clone())):
         np.testing.assert_array_equal(twin.fit(X, y).classifier_.transform(X_test), expected)
     options = {"transformer_params": params, "convolution_params": KERNELS, "gate": 0}
     ensemble = getattr(frameworks, f"{framework}TSEnsembleClassifier")(**options, random_state=0)
-    for each in (ensemble, ensemble.clone(), clone(ensemble)):
-        found = each.fit(X, y).classifier_.transformer_.transform(X_test)
-        np.testing.assert_array_equal(found, expected)
+    for twin in (ensemble, ensemble.clone(), clone(ensemble)):
+        embedded = twin.fit(X, y).classifier_.transformer_.transform(X_test)
+        np.testing.assert_array_equal(embedded, expected)
     assert params["init_from"] is source
 
 

@@ -58,6 +58,6 @@ def test_times_are_those_of_the_index(panel, dates):
         times = [pd.Timestamp("2020-02-28") + pd.to_timedelta(t, unit="h") for t in times]
     frames = [pd.DataFrame(x.T, index=t, columns=["a", "b"]) for x, t in zip(X, times, strict=True)]
     native = SktimeTSTransformerClassifier(**SMALL, timestamps="index").fit(frames, y)
-    own = TSTransformerClassifier(**SMALL).fit(X, y, times=times)
-    expected = own.predict_proba(X, times=times)
+    clf = TSTransformerClassifier(**SMALL).fit(X, y, times=times)
+    expected = clf.predict_proba(X, times=times)
     np.testing.assert_allclose(native.predict_proba(frames), expected, atol=1e-6)

@@ -45,7 +45,7 @@ def trained(monkeypatch) -> list[list[np.ndarray]]:
 
     def recording(models, panel, *args, validation, **kwargs):
         panels = [panel, *([] if validation is None else [validation.panel])]
-        runs.append([each.values.numpy() for each in panels])
+        runs.append([p.values.numpy() for p in panels])
         return train(models, panel, *args, validation=validation, **kwargs)
 
     monkeypatch.setattr(base, "train_ensemble", recording)

@@ -68,8 +68,8 @@ def test_each_estimator_has_a_card_whose_program_runs(name, tmp_path, monkeypatc
     assert "timestamps" not in recipe.index, "a default"
     run_program(tmp_path, monkeypatch)
     series = [np.zeros((2, 24))]
-    found = fitted.transform(series) if name == "encoder" else fitted.predict(series)
-    assert capsys.readouterr().out == f"{found}\n"
+    output = fitted.transform(series) if name == "encoder" else fitted.predict(series)
+    assert capsys.readouterr().out == f"{output}\n"
     task = {"regressor": "time-series-regression", "encoder": "feature-extraction"}
     assert task.get(name, "time-series-classification") in text.partition("\n---\n")[0]
 
@@ -126,9 +126,9 @@ def test_validation_scores_are_of_the_kept_epoch():
     fitted = quick(n_estimators=2, max_epochs=3, learning_rate=0.01).fit(X, Y, **wrong)
     assert all(history.best_epoch < len(history) for history in fitted.histories_)
     kept = [history[history.best_epoch - 1] for history in fitted.histories_]
-    found = fitted.held_out_scores()
-    assert found["validation loss"] == np.mean([row["val_loss"] for row in kept])
-    assert found["validation accuracy"] == np.mean([row["val_score"] for row in kept])
+    scores = fitted.held_out_scores()
+    assert scores["validation loss"] == np.mean([row["val_loss"] for row in kept])
+    assert scores["validation accuracy"] == np.mean([row["val_score"] for row in kept])
     last = quick(early_stopping=False).fit(X, Y, X_val=X[:5], y_val=Y[:5])
     assert last.held_out_scores()["validation loss"] == last.history_[-1]["val_loss"]
 
@@ -137,8 +137,8 @@ def test_random_convolutions_are_scored_by_leaving_out():
     fitted = convolutions().fit(X, Y)
     proba, _ = fitted.left_out()
     scores = fitted.held_out_scores()
-    found = scores["accuracy, leaving out single series"]
-    assert found == float(np.mean(proba.argmax(axis=1) == Y))
+    accuracy = scores["accuracy, leaving out single series"]
+    assert accuracy == float(np.mean(proba.argmax(axis=1) == Y))
     scores = convolutions().fit(X, Y, groups=np.arange(16) // 2).held_out_scores()
     assert "accuracy, leaving out groups" in scores
 
@@ -179,22 +179,22 @@ SIZES: dict[str, Any] = {"d_model": 8, "n_heads": 2, "n_outputs": 3, "n_channels
 def test_layers_have_the_shapes_and_weights_of_the_model(options):
     model = TSTransformer(ModelConfig(**SIZES | options)).eval()
     table = layers_of(model).set_index("layer")
-    assert table["parameters"].sum() == sum(each.numel() for each in model.parameters())
-    encoding = sum(each.numel() for each in model.encoding.parameters())
+    assert table["parameters"].sum() == sum(weight.numel() for weight in model.parameters())
+    encoding = sum(weight.numel() for weight in model.encoding.parameters())
     assert table.loc["encoding", "parameters"] == encoding
-    found = {}
+    shapes = {}
     for name in table.index.drop(["input", "encoding"]):
 
-        def keep(module, given, output, name=name):
+        def keep(module, inputs, output, name=name):
             tensor = output[0] if isinstance(output, tuple) else output
-            found[name] = " × ".join(map(str, tensor.shape[1:]))
+            shapes[name] = " × ".join(map(str, tensor.shape[1:]))
 
         model.get_submodule(name).register_forward_hook(keep)
     model(torch.zeros(1, options["max_len"], 2))
-    assert len(found) == len(table) - 2
+    assert len(shapes) == len(table) - 2
     strides = options.get("stem_params", {}).get("strides", ())
     assert table.index.str.startswith("stem.").sum() == len(strides), "a row a convolution"
-    assert table["output"].to_dict().items() >= found.items()
+    assert table["output"].to_dict().items() >= shapes.items()
 
 
 def test_summary_shows_used_values():
@@ -206,8 +206,8 @@ def test_summary_shows_used_values():
     assert recipe[["device", "precision", "temperature"]].tolist() == ["cpu", "float32", "0.75"]
     fitted.temperatures_ = [0.5, 2.0]
     assert "[0.5, 2.0]" in str(fitted.summary())
-    given = classifier(augmentation=CutMix(p=0.25), class_weight={"<b>": 2}, callbacks=[Callback()])
-    summary = given.fit(X, np.array(["<b>", "b"])[Y]).summary()
+    clf = classifier(augmentation=CutMix(p=0.25), class_weight={"<b>": 2}, callbacks=[Callback()])
+    summary = clf.fit(X, np.array(["<b>", "b"])[Y]).summary()
     recipe = summary.recipe.set_index("parameter")
     assert recipe.loc["class_weight"].tolist() == ["{'<b>': 2}", "{'<b>': 2}"]
     assert "callbacks" not in recipe.index
@@ -217,7 +217,7 @@ def test_summary_shows_used_values():
 def test_sizes_and_members():
     fitted = classifier(n_estimators=2, stem="linear", views="values+difference").fit(X, Y)
     sizes = fitted.summary().sizes
-    weights = sum(each.numel() for model in fitted.models_ for each in model.parameters())
+    weights = sum(weight.numel() for model in fitted.models_ for weight in model.parameters())
     assert (sizes["members"], sizes["parameters"]) == (2, weights)
     assert (sizes["epochs"], sizes["steps"], sizes["tokens"]) == (2, 24, 24)
     assert sizes["receptive field in steps"] == 2, "a difference reads the step before"

@@ -38,33 +38,33 @@ every_estimator = pytest.mark.parametrize("name", MAKERS)
 every_classifier = pytest.mark.parametrize("name", ["classifier", "convolutions", "ensemble"])
 
 
-def differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return not all(np.array_equal(value, other[method]) for method, value in one.items())
+def differ(results: dict[str, Any], expected: dict[str, Any]) -> bool:
+    return not all(np.array_equal(value, expected[method]) for method, value in results.items())
 
 
 @every_estimator
 def test_answers(name, plain):
     estimator = plain[name]
-    found = answers(estimator)
-    assert all(np.isfinite(value).all() for value in found.values())
-    if "predict_proba" in found:
-        proba = found["predict_proba"]
+    results = answers(estimator)
+    assert all(np.isfinite(value).all() for value in results.values())
+    if "predict_proba" in results:
+        proba = results["predict_proba"]
         assert (proba.shape, proba.dtype) == ((16, 2), np.float64)
         np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-12)
-        np.testing.assert_array_equal(found["predict"], estimator.classes_[proba.argmax(axis=1)])
-        weighted = np.average(found["predict"] == Y, weights=WEIGHTS)
+        np.testing.assert_array_equal(results["predict"], estimator.classes_[proba.argmax(axis=1)])
+        weighted = np.average(results["predict"] == Y, weights=WEIGHTS)
         assert estimator.score(X, Y, sample_weight=WEIGHTS) == pytest.approx(weighted)
-    if "transform" in found:
-        assert found["transform"].dtype == np.float32
-        assert found["transform"].shape == (16, len(estimator.get_feature_names_out()))
+    if "transform" in results:
+        assert results["transform"].dtype == np.float32
+        assert results["transform"].shape == (16, len(estimator.get_feature_names_out()))
     assert (estimator.n_channels_, estimator.n_features_in_) == (2, 2)
 
 
 @pytest.mark.parametrize("name", ["classifier", "convolutions"])
 def test_fit_transform_passes_times_to_both(name):
     estimator = MAKERS[name]()
-    found = estimator.fit_transform(RAGGED, Y, times=TIMES, groups=np.arange(16) // 2)
-    np.testing.assert_array_equal(found, estimator.transform(RAGGED, TIMES))
+    embedded = estimator.fit_transform(RAGGED, Y, times=TIMES, groups=np.arange(16) // 2)
+    np.testing.assert_array_equal(embedded, estimator.transform(RAGGED, TIMES))
 
 
 @every_estimator
@@ -182,13 +182,13 @@ def test_weights(name, plain):
         return answers(fitted, X)
 
     assert_same(weighted(np.full(16, 3.0)), answers(plain[name]))
-    found = weighted(WEIGHTS)
-    assert differ(found, answers(plain[name]))
+    results = weighted(WEIGHTS)
+    assert differ(results, answers(plain[name]))
     some = np.where((np.arange(16) < 3) | (np.arange(16) == 8), 0.0, WEIGHTS)
     far = np.where(some[:, None, None] == 0, 1e6, X)  # an outlier must not shift statistics
     assert_same(weighted(some, far), weighted(some, keep=some > 0))
     # A common factor changes rounding alone.
-    assert_same(weighted(4 * WEIGHTS), found, atol=1e-4, rtol=1e-3)
+    assert_same(weighted(4 * WEIGHTS), results, atol=1e-4, rtol=1e-3)
 
 
 @every_classifier
@@ -205,10 +205,10 @@ def test_class_weights_are_sample_weights(name):
 @every_estimator
 def test_an_unfitted_estimator_says_so(name):
     of_series = ("predict", "predict_proba", "transform", "decision_function", "predict_set")
-    for method, given in [*((m, [X]) for m in of_series), ("score", [X, Y]), ("summary", [])]:
+    for method, arguments in [*((m, [X]) for m in of_series), ("score", [X, Y]), ("summary", [])]:
         if hasattr(unfitted := MAKERS[name](), method):
             with pytest.raises(NotFittedError, match="not fitted"):
-                getattr(unfitted, method)(*given)
+                getattr(unfitted, method)(*arguments)
 
 
 @every_classifier
@@ -230,10 +230,10 @@ def test_a_training_that_ends_early_leaves_a_model(name):
     stopped = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt(), 2)])
     with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs") as caught:
         assert stopped.fit(X, Y) is stopped
-    assert {each.filename for each in caught} == {__file__}, "the line that called fit"
-    part = stopped.transformer_ if name == "ensemble" else stopped
-    assert part.history_.interrupted
-    assert [len(history) for history in part.histories_] == [2]
+    assert {warning.filename for warning in caught} == {__file__}, "the line that called fit"
+    trained = stopped.transformer_ if name == "ensemble" else stopped
+    assert trained.history_.interrupted
+    assert [len(history) for history in trained.histories_] == [2]
     for estimator in (failing, stopped):
         assert all(np.isfinite(value).all() for value in answers(estimator).values())
 

@@ -52,13 +52,13 @@ def test_ctrl_c_keeps_convolutions(tmp_path):
     with pytest.warns(UserWarning, match="interrupted"):
         assert clf.fit(X, Y) is clf
     clf.save(tmp_path / "clf")
-    for each in (clf, load(tmp_path / "clf")):
-        assert each.transformer_ is None
-        assert each.weights_ == {"random_convolutions": 1.0}
-        assert each.device_ == each.random_convolutions_.device_
-        assert list(each.score_parts(X, Y)) == ["ensemble", "random_convolutions"]
+    for gated in (clf, load(tmp_path / "clf")):
+        assert gated.transformer_ is None
+        assert gated.weights_ == {"random_convolutions": 1.0}
+        assert gated.device_ == gated.random_convolutions_.device_
+        assert list(gated.score_parts(X, Y)) == ["ensemble", "random_convolutions"]
         np.testing.assert_array_equal(
-            each.predict_proba(X), convolutions().fit(X, Y).predict_proba(X)
+            gated.predict_proba(X), convolutions().fit(X, Y).predict_proba(X)
         )
 
 
@@ -118,7 +118,7 @@ SLOW = {"convolutions": 10.0}
 def test_time_limit_plans_members_or_epochs(quality, limit, clock, max_epochs, epochs, monkeypatch):
     clf, seconds = Clock(monkeypatch, **clock).fit(quality, limit, max_epochs=max_epochs)
     histories = clf.transformer_.histories_ if epochs else []
-    assert [len(each) for each in histories] == epochs
+    assert [len(history) for history in histories] == epochs
     assert seconds <= limit
     if quality == "best" and epochs:
         assert len(clf.transformer_.models_) == len(epochs)
@@ -163,8 +163,8 @@ def test_gate(tmp_path, capfd, monkeypatch):
     clf.save(tmp_path / "clf")
     assert load(tmp_path / "clf").unexplained_ == clf.unexplained_
     alone = convolutions().fit(easy, labels).predict_proba(easy)
-    for each in (clf, make(gate=0.2, time_limit=30).fit(easy, labels)):
-        np.testing.assert_array_equal(each.predict_proba(easy), alone)
+    for gated in (clf, make(gate=0.2, time_limit=30).fit(easy, labels)):
+        np.testing.assert_array_equal(gated.predict_proba(easy), alone)
     assert make(gate=clf.unexplained_).fit(easy, labels).transformer_ is not None
     noise = make(gate=0.2).fit(rng.normal(size=(48, 40)), labels)
     assert noise.transformer_ is not None

@@ -64,17 +64,17 @@ def test_the_validation_loss_is_weighted_like_the_training_loss():
     weight = {0: 1000.0, 1: 0.001}
     # The averages of a batch norm are computed after the last validation.
     options = {"early_stopping": False, "stem": "linear", "label_smoothing": 0, "head_norm": None}
-    given = make(class_weight=weight, **options).fit(X, Y, X_val=X, y_val=Y)
-    log_proba = np.log(given.predict_proba(X))[np.arange(16), Y]
+    clf = make(class_weight=weight, **options).fit(X, Y, X_val=X, y_val=Y)
+    log_proba = np.log(clf.predict_proba(X))[np.arange(16), Y]
     expected = -np.average(log_proba, weights=[weight[label] for label in Y])
-    assert given.history_[-1]["val_loss"] == pytest.approx(expected, rel=1e-3)
+    assert clf.history_[-1]["val_loss"] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("make", [classifier, regressor])
 def test_each_member_is_the_model_of_its_seed_and_predictions_are_averaged(make):
     estimator = make(n_estimators=3).fit(X, Y)
     method = "predict_proba" if hasattr(estimator, "predict_proba") else "predict"
-    by_member = np.stack([getattr(each, method)(X) for each in estimator.estimators_])
+    by_member = np.stack([getattr(member, method)(X) for member in estimator.estimators_])
     if method == "predict_proba":
         np.testing.assert_array_equal(estimator.predict_proba_members(X), by_member)
     np.testing.assert_allclose(getattr(estimator, method)(X), by_member.mean(axis=0))
@@ -196,17 +196,17 @@ def test_a_first_step_without_values_is_a_common_origin():
 @pytest.fixture
 def seen() -> Iterator[list[Any]]:
     """Each observed fit, and the end of its block."""
-    found: list[Any] = []
+    events: list[Any] = []
 
     @contextmanager
     def observer(fit: Fit) -> Iterator[None]:
-        found.append(fit)
+        events.append(fit)
         yield
-        found.append("done")
+        events.append("done")
 
     for _ in range(2):  # the second time changes nothing
         add_observer(observer)
-    yield found
+    yield events
     remove_observer(observer)
 
 

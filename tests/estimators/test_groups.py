@@ -88,7 +88,7 @@ def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("sizes", "fraction", "given"),
+    ("sizes", "fraction", "expected"),
     [
         ([50, 30, 20], 0.1, [5, 3, 2]),
         ([50, 30, 20], 0.5, [25, 15, 10]),
@@ -97,11 +97,11 @@ def counts(targets: np.ndarray, held_out: np.ndarray) -> list[int]:
         ([3] * 20, 0.1, None),  # small classes give together
     ],
 )
-def test_each_class_gives_its_part(sizes, fraction, given):
+def test_each_class_gives_its_part(sizes, fraction, expected):
     targets = np.repeat(np.arange(len(sizes)), sizes)
     held_out = hold_out(targets, fraction, seed=0)
     assert held_out.dtype == bool
-    assert counts(targets, held_out) == given if given else held_out.sum() == 6
+    assert counts(targets, held_out) == expected if expected else held_out.sum() == 6
 
 
 def test_no_class_can_lose_its_last_member():
@@ -194,7 +194,7 @@ def test_copies_leave_what_is_left_out_as_it_is_without_them():
 def test_no_copy_of_a_held_out_series_is_trained_on(name, trained):
     with pytest.warns(UserWarning, match="50 of 100 series") as caught:
         sklearn.clone(ESTIMATORS[name]).fit(TWICE, Y_TWICE)
-    assert sum("equal another one" in str(each.message) for each in caught) == 1
-    own, held_out = ({row.tobytes() for row in values} for values in trained[0])
+    assert sum("equal another one" in str(warning.message) for warning in caught) == 1
+    trained_on, held_out = ({row.tobytes() for row in values} for values in trained[0])
     assert held_out
-    assert not own & held_out
+    assert not trained_on & held_out

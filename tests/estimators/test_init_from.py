@@ -22,7 +22,7 @@ def source() -> TSTransformerEncoder:
 def backbone(estimator) -> dict[str, torch.Tensor]:
     """Return the state of all copied layers, averages of batch norms included."""
     state = estimator.model_.state_dict()
-    return {name: each.clone() for name, each in state.items() if name.partition(".")[0] in PARTS}
+    return {name: t.clone() for name, t in state.items() if name.partition(".")[0] in PARTS}
 
 
 def start(estimator, series=X, y=Y):
@@ -44,8 +44,8 @@ def test_backbone_copied_from_fit_and_folder(source, tmp_path):
         for origin in (source, tmp_path / "encoder", str(tmp_path / "encoder")):
             of_numbers = regressor(views="auto", stem_params={"n_residual": 1}, init_from=origin)
             started = start(classifier(init_from=origin))
-            for each in (started, start(of_numbers)):
-                assert equal(backbone(each), before)
+            for estimator in (started, start(of_numbers)):
+                assert equal(backbone(estimator), before)
         listed = {"stem_params": {"dilations": (1, 3)}}  # in a file, a tuple is a list
         encoder(**listed).fit(X).save(tmp_path / "encoder")
         start(classifier(**listed, init_from=tmp_path / "encoder"))
@@ -125,8 +125,8 @@ def test_freeze_and_lr_scale(source):
     with pytest.raises(ValueError, match="freeze='backbone'"):
         clf.fit(X, Y)
     clf = classifier(init_from=source, pretrained_lr_scale=0.1, warm_start=True)
-    for each in (clone(clf), clf.fit(X, Y)):
-        pretrained = each._prepare(X, Y)["plans"][0].pretrained
+    for estimator in (clone(clf), clf.fit(X, Y)):
+        pretrained = estimator._prepare(X, Y)["plans"][0].pretrained
         assert (pretrained.frozen, pretrained.lr_scale) == (False, 0.1)
 
 
@@ -134,12 +134,12 @@ def test_unfitted_encoder_pretrained_in_fit(source):
     unfitted = encoder(random_state=None)
     clf = classifier(init_from=unfitted, freeze="backbone")
     # The seed of the classifier decides its seed.
-    one, two, other = (
+    first, repeated, reseeded = (
         clone(clf).set_params(random_state=seed).fit(X, Y).transform(X) for seed in (0, 0, 1)
     )
     assert not hasattr(unfitted, "models_")
-    np.testing.assert_array_equal(one, two)
-    assert not np.array_equal(one, other)
+    np.testing.assert_array_equal(first, repeated)
+    assert not np.array_equal(first, reseeded)
     clf.set_params(init_from=encoder())
     np.testing.assert_array_equal(clf.fit(X, Y).transform(X), source.transform(X))
 
@@ -194,7 +194,7 @@ def test_interrupted_pretraining_leaves_unfitted(tmp_path):
         pytest.raises(KeyboardInterrupt),
     ):
         clf.fit(X, Y)
-    assert [each.filename for each in caught] == [__file__]
+    assert [warning.filename for warning in caught] == [__file__]
     assert not hasattr(clf, "models_")
 
 
@@ -205,10 +205,10 @@ def test_other_shapes_and_meanings_initialised_and_listed(case):
     source, clf = encoder(**of_source).fit(theirs), classifier(**changed)
     anew, theirs = start(clf, ours).model_.state_dict(), backbone(source)
     with pytest.warns(UserWarning, match=message) as caught:
-        own = start(clf.set_params(init_from=source), ours).model_.state_dict()
-    assert [each.filename for each in caught] == [__file__]
-    fits = {name for name in theirs if name in own and own[name].shape == theirs[name].shape}
+        state = start(clf.set_params(init_from=source), ours).model_.state_dict()
+    assert [warning.filename for warning in caught] == [__file__]
+    fits = {name for name in theirs if name in state and state[name].shape == theirs[name].shape}
     taken = {name for name in fits if name.partition(".")[0] != redrawn}
     assert taken
-    for name, tensor in own.items():
+    for name, tensor in state.items():
         assert torch.equal(tensor, (theirs if name in taken else anew)[name]), name

@@ -64,7 +64,7 @@ def test_distances_equal_refits_without_each_group(sizes):
     groups = torch.arange(12).split(sizes)
     parts = [torch.stack([g for g in groups if len(g) == size]) for size in set(sizes)]
     leverage = Leverage()
-    found = leverage.fit(features, moved[None], parts).square()
+    scores = leverage.fit(features, moved[None], parts).square()
     every = torch.stack([features, torch.cat([moved, torch.zeros(5, 5)])])
     every = torch.cat([every, torch.ones(2, 12, 1)], dim=2)  # the intercept has no penalty
     penalty = torch.diag(torch.cat([leverage.penalty.repeat(5), torch.zeros(1)]))
@@ -72,9 +72,9 @@ def test_distances_equal_refits_without_each_group(sizes):
         rest = every[0, np.delete(np.arange(12), group)]
         inverse = torch.linalg.inv(rest.T @ rest + penalty)
         squared = ((every[:, group] @ inverse) * every[:, group]).sum(dim=2)
-        torch.testing.assert_close(found[0, group], squared[0], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(scores[0, group], squared[0], rtol=1e-5, atol=1e-6)
         some = group < 7
-        torch.testing.assert_close(found[1, group[some]], squared[1, some], rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(scores[1, group[some]], squared[1, some], rtol=1e-5, atol=1e-6)
 
 
 def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
@@ -83,8 +83,8 @@ def processes(n: int, length: int, seed: int) -> dict[str, np.ndarray]:
     smooth = np.stack([np.convolve(row, 0.7 ** np.arange(9), "same") for row in noise])
     wave = np.sin(np.arange(length) / 5 + phase) + 0.3 * noise
     whole = np.sin(np.arange(length) * np.pi / 12.5 + phase) + 0.2 * noise  # 4 periods of 100 steps
-    found = {"noise": noise, "smooth": smooth, "wave": wave, "whole periods": whole}
-    return {name: series[:, None] for name, series in found.items()}
+    values = {"noise": noise, "smooth": smooth, "wave": wave, "whole periods": whole}
+    return {name: series[:, None] for name, series in values.items()}
 
 
 @pytest.mark.parametrize("name", ["noise", "smooth", "wave", "whole periods"])
@@ -114,8 +114,8 @@ def test_score_of_new_groups():
     persons += 0.01 * rng.normal(size=persons.shape) * persons.std(axis=(0, 2), keepdims=True)
     series, groups = to_source(persons), np.arange(200) // 5
     shares = [
-        (Novelty(3, None).fit(series, each).score(to_source(sensors(100, 1))) > 1).mean()
-        for each in (groups, None)
+        (Novelty(3, None).fit(series, g).score(to_source(sensors(100, 1))) > 1).mean()
+        for g in (groups, None)
     ]
     assert shares[0] < 0.1
     assert shares[1] > 0.5
@@ -128,7 +128,7 @@ def test_novelty_score_of_each_estimator(name, fitted, tmp_path):
     assert (scores.shape, scores.dtype) == ((16,), np.float64)
     np.testing.assert_array_equal(scores, fitted["convolutions"].novelty_score(RAGGED, TIMES))
     assert (estimator.novelty_score([1000 * x for x in RAGGED], TIMES) > 1).all()
-    assert (estimator.novelty_score(RAGGED, [2 * each for each in TIMES]) != scores).any()
+    assert (estimator.novelty_score(RAGGED, [2 * t for t in TIMES]) != scores).any()
     estimator.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").novelty_score(RAGGED, TIMES), scores)
     gone = [RAGGED[0], np.full((2, 5), np.nan)]

@@ -89,9 +89,9 @@ def test_calibrate_sets_leave_one_out(calibrated, tmp_path):
     np.testing.assert_array_equal(targets, Y)
     assert clf.conformal_.scores[0].tolist() == sorted(1 - proba.numpy()[np.arange(16), Y])
     clf.save(tmp_path / "model")
-    for other in (load(tmp_path / "model"), calibrated["classifier"], calibrated["ensemble"]):
+    for clf in (load(tmp_path / "model"), calibrated["classifier"], calibrated["ensemble"]):
         with pytest.raises(ValueError, match=r"not saved|leave-one-out"):
-            other.calibrate_sets()
+            clf.calibrate_sets()
     gated = ensemble(gate=0.99).fit(X, Y)
     assert gated.transformer_ is None
     assert len(gated.calibrate_sets().conformal_.scores[0]) == 16
@@ -102,8 +102,8 @@ def test_predict_set_refuses_changed_temperatures(calibrated):
     with pytest.raises(ValueError, match="calibrate_sets again"):
         clf.estimators_[0].predict_set(RAGGED, TIMES, coverage=0.75)
     both = copy.deepcopy(calibrated["ensemble"])
-    for estimator, part in ((clf, clf), (both, both.transformer_)):
-        part.temperatures_ = [1.1 * each for each in part.temperatures_]  # as `calibrate` does
+    for estimator, model in ((clf, clf), (both, both.transformer_)):
+        model.temperatures_ = [1.1 * t for t in model.temperatures_]  # as `calibrate` does
         with pytest.raises(ValueError, match="calibrate_sets again"):
             estimator.predict_set(RAGGED, TIMES, coverage=0.75)
         estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)

@@ -192,10 +192,10 @@ def test_series_that_are_not_recognised_say_nothing():
     assert kept(SHAPE[:40], LABELS[:40]) < 1.0
     assert kept(LEVELS, Y) != kept(LEVELS, Y, scaling="series"), "their scaling hides the level"
     person = np.arange(N) % 6
-    own = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None]
+    series = np.sin(np.outer(0.2 + 0.1 * person, STEPS))[:, None]
     of_person = np.array([0, 1, 1, 0, 1, 0])[person]
-    assert kept(own, of_person, groups=person) == 1.0, "of a new person"
-    assert kept(own, of_person, groups=np.zeros(N)) < 1.0, "one group counts as none"
+    assert kept(series, of_person, groups=person) == 1.0, "of a new person"
+    assert kept(series, of_person, groups=np.zeros(N)) < 1.0, "one group counts as none"
     assert kept(SHAPE, LABELS, groups=LABELS) == 1.0, "no fold knows both classes"
 
 
@@ -220,6 +220,6 @@ NOISE = np.random.default_rng(0).normal(size=(400, 1, 12))
     ],
 )
 def test_of_many_classes_or_series_fewer_are_mixed(n, n_classes, params, p):
-    given = CutMix(max_share=0.3), params, training(NOISE[:n], np.arange(n) % n_classes)
-    found = settings.fit_augmentation(*given, n_classes=n_classes, scaling="channel")
-    assert found == CutMix(p=p, max_share=0.3)
+    arguments = CutMix(max_share=0.3), params, training(NOISE[:n], np.arange(n) % n_classes)
+    augmentation = settings.fit_augmentation(*arguments, n_classes=n_classes, scaling="channel")
+    assert augmentation == CutMix(p=p, max_share=0.3)

@@ -115,7 +115,7 @@ def test_of_parameters(name, parameter, fitted):
         message = refuse(clf, OTHER_X, targets(name, OTHER_Y))
         options = value if isinstance(value, dict) else {}
         words = {parameter, parameter.removesuffix("_params").removesuffix("s"), *options}
-        words |= {each for each in options.values() if isinstance(each, str)}
+        words |= {option for option in options.values() if isinstance(option, str)}
         assert parameter in UNNAMED or any(word in message for word in words), message
 
 
@@ -158,11 +158,11 @@ def test_of_data(name, case, fitted):
 @pytest.mark.parametrize("name", ["classifier", "regressor"])
 @pytest.mark.parametrize("case", VALIDATION)
 def test_of_validation_data(name, case, fitted):
-    given = dict(VALIDATION[case])
-    if name == "regressor" and "y_val" in given:
-        known = given["y_val"] is OTHER_Y
-        given["y_val"] = targets(name, OTHER_Y) if known else np.full(9, np.nan)
-    refuse(copy.deepcopy(fitted[name]), OTHER_X, targets(name, OTHER_Y), **given)
+    validation = dict(VALIDATION[case])
+    if name == "regressor" and "y_val" in validation:
+        known = validation["y_val"] is OTHER_Y
+        validation["y_val"] = targets(name, OTHER_Y) if known else np.full(9, np.nan)
+    refuse(copy.deepcopy(fitted[name]), OTHER_X, targets(name, OTHER_Y), **validation)
 
 
 def test_refused_by_damaged_checkpoint(fitted, tmp_path: Path):

@@ -49,9 +49,9 @@ def test_constant_targets_and_one_series():
     ids=["text", "none", "dates", "infinite", "overflow", "validation"],
 )
 def test_wrong_targets(y, y_val, message):
-    given = {} if y_val is None else {"X_val": X, "y_val": y_val}
+    validation = {} if y_val is None else {"X_val": X, "y_val": y_val}
     with pytest.raises(ValueError, match=message):
-        regressor().fit(X, y, **given)
+        regressor().fit(X, y, **validation)
 
 
 @pytest.mark.parametrize("power", [-600, 40, 600])

@@ -73,8 +73,8 @@ def test_load_labels_keep_type(labels, path):
     values = labels if isinstance(labels, list) else labels.tolist()
     plain = all(isinstance(value, bool | int | float | str) for value in values)
     weight = dict(zip(values, (1, 3), strict=True)) if plain else {}
-    given = labels.iloc[Y] if isinstance(labels, pd.Series) else np.asarray(labels)[Y]
-    clf = fitted(y=given, class_weight=weight or None)
+    y = labels.iloc[Y] if isinstance(labels, pd.Series) else np.asarray(labels)[Y]
+    clf = fitted(y=y, class_weight=weight or None)
     assert clf.classes_.tolist() == sorted(values)
     loaded = loaded_like(clf, path)
     assert loaded.classes_.dtype == clf.classes_.dtype

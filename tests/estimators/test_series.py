@@ -68,7 +68,7 @@ def gaps() -> np.ndarray:
 def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
     with pytest.warns(UserWarning, match=r"missing values in channels \[1\]") as caught:
         output = getattr(fitted, method)(gaps)
-    assert [each.filename for each in caught] == [__file__], "not in decorators"
+    assert [warning.filename for warning in caught] == [__file__], "not in decorators"
     assert np.isfinite(output).all()
     np.testing.assert_array_equal(output[1:], getattr(fitted, method)(X)[1:])
 
@@ -105,10 +105,10 @@ def test_scaled_series_have_no_unit(scaling, views):
         return Scaler(scaling, views=views).fit(series).transform(series).values.numpy()
 
     tolerance = 1e-6 if scaling == "series+size" else 0
-    for given in (WHOLE, GAPS, RAGGED):
-        wanted = read(given)
+    for series in (WHOLE, GAPS, RAGGED):
+        wanted = read(series)
         for power in POWERS:
-            np.testing.assert_allclose(read(given, power), wanted, rtol=0, atol=tolerance)
+            np.testing.assert_allclose(read(series, power), wanted, rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("power", [0, *POWERS])

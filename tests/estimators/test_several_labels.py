@@ -64,13 +64,13 @@ def test_target_columns_are_checked(made, tmp_path):
     y = pd.DataFrame(Y, columns=["a", "b", "c"])
     swapped, message = y[["b", "a", "c"]], "columns of y"
     made.fit(X, y).save(tmp_path / "model")
-    for each in (made, load(tmp_path / "model")):
-        assert each.score(X, y) == each.score(X, Y) == each.score(X, y.rename(columns=str.upper))
-        for other in (swapped, y.rename(columns={"a": "d"})):
+    for clf in (made, load(tmp_path / "model")):
+        assert clf.score(X, y) == clf.score(X, Y) == clf.score(X, y.rename(columns=str.upper))
+        for wrong in (swapped, y.rename(columns={"a": "d"})):
             with pytest.raises(ValueError, match=message):
-                each.score(X, other)
+                clf.score(X, wrong)
         with pytest.raises(ValueError, match=message):
-            permutation_importance(each, X, swapped)
+            permutation_importance(clf, X, swapped)
     made.fit(X, swapped).score(X, swapped)
     if "early_stopping" in made.get_params():
         with pytest.raises(ValueError, match="columns of y_val"):
@@ -109,8 +109,8 @@ def test_missing_values_are_unknown_labels(value):
     rows, expected = [[0, 1], [1, value]], [[0, 1], [1, np.nan]]
     for container in (pd.DataFrame,) if value is pd.NA else (pd.DataFrame, list, np.array):
         np.testing.assert_array_equal(read_columns(container(rows)), expected)
-    found = read_columns([[0, 1], np.ma.array([1, 1], mask=[False, True])])
-    np.testing.assert_array_equal(found, expected)
+    labels = read_columns([[0, 1], np.ma.array([1, 1], mask=[False, True])])
+    np.testing.assert_array_equal(labels, expected)
 
 
 @pytest.mark.parametrize("make", [classifier, convolutions, ensemble])
@@ -142,8 +142,8 @@ def test_loss_with_unknown_labels_and_smoothing():
     targets = torch.tensor([[1.0, torch.nan], [0.0, 1.0]])
     loss = Labels(np.arange(2)).loss(logits, targets, 0.1)
     p = torch.sigmoid(logits)
-    own = -(0.95 * p[0, 0].log() + 0.05 * (1 - p[0, 0]).log())
-    assert loss[0].item() == pytest.approx(own.item())
+    expected = -(0.95 * p[0, 0].log() + 0.05 * (1 - p[0, 0]).log())
+    assert loss[0].item() == pytest.approx(expected.item())
     loss.sum().backward()
     assert logits.grad[0, 1] == 0
     assert logits.grad.isfinite().all()
@@ -153,13 +153,13 @@ def test_a_ridge_fits_all_labels_at_once():
     features = np.random.default_rng(0).normal(size=(16, 5)) + Y @ np.ones((3, 5))
     kind, tensor = Labels(np.arange(3)), torch.from_numpy(features).float()
     targets = torch.from_numpy(kind.encode(Y, "y", len(Y)))
-    own = RidgeClassifier().fit(tensor, targets, kind=kind)
-    other = Ridge(alpha=float(own.alpha)).fit(features, 2 * Y - 1)
-    np.testing.assert_allclose(own.coef.numpy(), other.coef_.T, atol=1e-5)
-    assert own.scale.shape == (3,)
+    ridge = RidgeClassifier().fit(tensor, targets, kind=kind)
+    sklearn_ridge = Ridge(alpha=float(ridge.alpha)).fit(features, 2 * Y - 1)
+    np.testing.assert_allclose(ridge.coef.numpy(), sklearn_ridge.coef_.T, atol=1e-5)
+    assert ridge.scale.shape == (3,)
     wanted = targets.double() * (1 - 2 / 18) + 1 / 18  # smoothed, of 16 series
-    loss = torch.nn.functional.binary_cross_entropy(own.left_out[0], wanted)
-    assert float(own.loss) == pytest.approx(float(loss))
+    loss = torch.nn.functional.binary_cross_entropy(ridge.left_out[0], wanted)
+    assert float(ridge.loss) == pytest.approx(float(loss))
 
 
 def test_several_targets(tmp_path):

@@ -72,8 +72,8 @@ def test_labels_of_other_shapes_are_refused(y):
 def test_labels_that_are_accepted(y, classes):
     labels = read_targets(y, "y")
     assert labels.dtype.kind in "bifU"
-    found = np.unique(labels).tolist()
-    assert (found, [*map(type, found)]) == (classes, [*map(type, classes)])
+    unique = np.unique(labels).tolist()
+    assert (unique, [*map(type, unique)]) == (classes, [*map(type, classes)])
 
 
 @pytest.mark.parametrize("labels", [[1], ["yes", "nan", "no"], ["yes", "", "no"]], ids=str)

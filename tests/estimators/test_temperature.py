@@ -54,10 +54,10 @@ def test_calibrate_folds_get_weights_and_seed():
     weights = np.random.default_rng(1).uniform(0.05, 2.0, 40)
     indices = [np.arange(0, 40, 2), np.arange(1, 40, 2)]
     clf = make(temperature=1, random_state=3, n_estimators=2).fit(X, Y)
-    before = {name: each.clone() for name, each in clf.model_.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in clf.model_.state_dict().items()}
     clf.calibrate(X, Y, cv=[tuple(indices), tuple(indices[::-1])], sample_weight=weights)
-    for name, each in clf.model_.state_dict().items():
-        assert torch.equal(each, before[name])
+    for name, tensor in clf.model_.state_dict().items():
+        assert torch.equal(tensor, before[name])
     scores = np.empty((2, 40, 2))
     for train, test in (indices, indices[::-1]):
         copied = clone(clf).fit(X[train], Y[train], sample_weight=weights[train])

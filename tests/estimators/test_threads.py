@@ -103,7 +103,7 @@ def test_callback_draws_are_the_programs():
     torch.manual_seed(7)
     classifier(callbacks=[Calls(lambda: drawn.append(torch.rand(3)))]).fit(X, Y)
     torch.manual_seed(7)
-    assert [torch.equal(each, torch.rand(3)) for each in drawn] == [True] * SMALL["max_epochs"]
+    assert [torch.equal(x, torch.rand(3)) for x in drawn] == [True] * SMALL["max_epochs"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -163,7 +163,7 @@ def test_small_models_use_one_thread_or_n_threads(name, two_threads):
     for n_threads, expected in (("auto", 1), (3, 3)):
         watched, estimator = Watched(), FIVE[name](n_threads=n_threads)
         estimator.fit(watched, Y)
-        for method in [each for each in READING if hasattr(estimator, each)]:
+        for method in [m for m in READING if hasattr(estimator, m)]:
             getattr(estimator, method)(watched)
             assert torch.get_num_threads() == 2
         estimator.score(watched, Y)

@@ -99,8 +99,8 @@ def everything(name: str, folder: Path) -> dict[str, Any]:
 def test_the_programs_settings_make_no_difference(name: str, tmp_path: Path) -> None:
     expected = everything(name, tmp_path / "plain")
     with hostile():
-        found = everything(name, tmp_path / "hostile")
-    assert_same(found, expected)
+        results = everything(name, tmp_path / "hostile")
+    assert_same(results, expected)
 
 
 def test_gradients_in_explanations() -> None:

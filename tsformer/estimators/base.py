@@ -216,8 +216,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
             # Before training, so that callbacks find a fitted estimator.
             self.__dict__ = fitted.__dict__
-            for own in job["callbacks"]:
-                own += observation.callbacks
+            for callbacks in job["callbacks"]:
+                callbacks += observation.callbacks
             try:
                 train_ensemble(**job, n_jobs=self.n_jobs)
             finally:  # members without a finished epoch are dropped, except the first
@@ -231,7 +231,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                     self.temperatures_ = self.temperatures_[: len(kept)]
             if len(kept) < len(job["models"]):
                 warn_caller(f"only {len(kept)} of {len(job['models'])} members were trained")
-            observation.interrupted = any(each.interrupted for each in self.histories_)
+            observation.interrupted = any(history.interrupted for history in self.histories_)
         return self
 
     def _prepare(
@@ -291,16 +291,18 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             loss = partial(loss, label_smoothing=self.label_smoothing)
         n, hint = self.n_estimators, self.n_jobs in (1, None) and not self.verbose
         labels = [f"member {i + 1} of {n}" if n > 1 else "" for i in range(n)]
-        given = self.callbacks or ([ProgressHint()] if hint else [])
+        callbacks = self.callbacks or ([ProgressHint()] if hint else [])
         return {
             "models": self.models_,
             "panel": self.preprocessor_.panel(data.series),
             "targets": torch.from_numpy(data.targets),
             "loss": loss,
-            "plans": [members.plan_for(self, self._pretrained, each.training) for each in seeds],
+            "plans": [members.plan_for(self, self._pretrained, s.training) for s in seeds],
             "weights": _normalised(data.weights),
             "validation": validation,
-            "callbacks": [[*given, *([ProgressBar(x)] if self.verbose else ())] for x in labels],
+            "callbacks": [
+                [*callbacks, *([ProgressBar(x)] if self.verbose else ())] for x in labels
+            ],
             "histories": self.histories_,
         }
 
@@ -338,8 +340,8 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self.preprocessor_ = made.fit(data.series)
         config = members.config_for(self, int(data.series.lengths.max()))
         self.models_, self.histories_ = [], [History() for _ in seeds]
-        for each in seeds:
-            with seeded(each.weights, members.CPU):
+        for member in seeds:
+            with seeded(member.weights, members.CPU):
                 self.models_.append(self.target_.make_model(config))
         pretrained = frozenset[str]()
         if source is not None:
@@ -404,12 +406,12 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """
         fitted = []
         for i, (model, history) in enumerate(zip(self.models_, self.histories_, strict=True)):
-            own = {"n_estimators": 1, "models_": [model], "histories_": [history]}
-            own["random_state"] = members.member_state(self.random_state, i)
+            attributes = {"n_estimators": 1, "models_": [model], "histories_": [history]}
+            attributes["random_state"] = members.member_state(self.random_state, i)
             if hasattr(self, "temperatures_"):
-                own["temperatures_"] = [self.temperatures_[i]]
+                attributes["temperatures_"] = [self.temperatures_[i]]
             member = object.__new__(type(self))
-            member.__dict__.update(vars(self) | own)
+            member.__dict__.update(vars(self) | attributes)
             fitted.append(member)
         return fitted
 
@@ -451,14 +453,16 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         self, described: dict[str, Any], saved: Sequence[Mapping[str, Tensor]]
     ) -> None:
         self.models_, self.histories_ = [], []
-        for part, own in zip([described, *described["members"]], saved, strict=True):
-            run = read_fields(part, history=_EPOCHS, best_epoch=_BEST_EPOCH, interrupted=bool)
+        for member, tensors in zip([described, *described["members"]], saved, strict=True):
+            run = read_fields(member, history=_EPOCHS, best_epoch=_BEST_EPOCH, interrupted=bool)
             history = History(run.pop("history"))
             if any(not {"epoch", "seconds"} <= row.keys() for row in history):
                 raise ValueError("history must have epoch and seconds in each row")
             vars(history).update(run)
             self.histories_.append(history)
-            model = members.restored_model(part.get("model"), own, self.preprocessor_, self.target_)
+            model = members.restored_model(
+                member.get("model"), tensors, self.preprocessor_, self.target_
+            )
             self.models_.append(model)
 
 

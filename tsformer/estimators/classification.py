@@ -162,7 +162,7 @@ def explain(
         classes = self.target_.encode(labels, "target", len(series))
     if self.default_method == "occlusion":
         scaler = getattr(self, "random_convolutions_", self).preprocessor_
-        return occlusion(lambda part: self.logits(part, None), scaler, series, classes, **options)
+        return occlusion(lambda chunk: self.logits(chunk, None), scaler, series, classes, **options)
     options["temperatures"] = self.temperatures_
     return relevance(self.models_, self.preprocessor_, series, classes, **options)
 

@@ -280,14 +280,14 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             logs = (scores / exp(log_factor)).log_softmax(dim=-1)
             return -float(counted @ logs.gather(2, of_class)[..., 0].logsumexp(dim=0))
 
-        bounds = [log(each) for each in _FACTORS]
+        bounds = [log(factor) for factor in _FACTORS]
         least = minimize_scalar(log_loss, bounds=bounds, method="bounded")
         if min(map(log_loss, bounds)) <= least.fun:  # also where the loss is flat, at zero
             warn_caller(
                 f"no optimal factor of the temperature within {list(_FACTORS)} for these "
                 f"{len(targets)} series; calibrate with more series, including misclassified ones"
             )
-        self.temperatures_ = [each * exp(least.x) for each in self.temperatures_]
+        self.temperatures_ = [temperature * exp(least.x) for temperature in self.temperatures_]
         predicted = (scores / exp(least.x)).softmax(dim=-1).mean(dim=0).argmax(dim=1).numpy()
         of = f"{'on' if cv is None else 'out of fold for'} the {len(targets)} calibration series"
         calibrated = {
@@ -298,7 +298,7 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         return self
 
     def used_values(self) -> dict[str, Any]:
-        distinct = [float(f"{each:.4g}") for each in dict.fromkeys(self.temperatures_)]
+        distinct = [float(f"{value:.4g}") for value in dict.fromkeys(self.temperatures_)]
         temperature = distinct[0] if len(distinct) == 1 else distinct
         return super().used_values() | {"temperature": temperature}
 
@@ -314,16 +314,16 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
             cv = selection.StratifiedGroupKFold(int(cv))
         folds = selection.check_cv(cv, targets, classifier=True)
         for fold in folds.split(targets, targets, data.groups):
-            train, test = (np.sort(np.arange(len(targets))[part]) for part in fold)
-            own = data.part(train)
-            if missing := set(range(n_classes)) - set(own.targets):
+            train, test = (np.sort(np.arange(len(targets))[index]) for index in fold)
+            training = data.part(train)
+            if missing := set(range(n_classes)) - set(training.targets):
                 label = self.classes_.tolist()[min(missing)]
                 raise ValueError(
                     f"class {label!r} is in no training part of a fold; use fewer folds"
                 )
-            given: dict[str, Any] = {"sample_weight": own.weights, "groups": own.groups}
+            options: dict[str, Any] = {"sample_weight": training.weights, "groups": training.groups}
             with unobserved(), suppress_interruption_warning():
-                copied.fit(own.series, self.classes_[own.targets], **given)
+                copied.fit(training.series, self.classes_[training.targets], **options)
             if any(history.interrupted for history in copied.histories_):
                 raise KeyboardInterrupt  # an unfinished fold cannot calibrate
             copied.temperatures_ = self.temperatures_  # the factor refers to these temperatures

@@ -209,20 +209,20 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         return self
 
     def _fit_part(
-        self, part: RandomConvolutionClassifier | TSTransformerClassifier, data: TrainingData
+        self, estimator: RandomConvolutionClassifier | TSTransformerClassifier, data: TrainingData
     ) -> None:
         """Fit a part to the series of the ensemble."""
         labels = self.target_.decode(data.targets)
         with layout_is_checked():
-            part.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
-        part.schema_ = self.schema_  # so that it reads what the ensemble reads
+            estimator.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
+        estimator.schema_ = self.schema_  # so that it reads what the ensemble reads
 
     def _add_transformer(
         self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float
     ) -> None:
         """Train the transformer until `end`, by `perf_counter`; keep it after one epoch."""
-        start, given, interrupted = perf_counter(), transformer.callbacks, False
-        transformer.callbacks = [*(given or ()), *observation.callbacks]
+        start, callbacks, interrupted = perf_counter(), transformer.callbacks, False
+        transformer.callbacks = [*(callbacks or ()), *observation.callbacks]
         with catch_warnings():
             if end < inf:
                 transformer.callbacks.append(Deadline(end))
@@ -234,7 +234,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
             except KeyboardInterrupt:
                 interrupted = True
             finally:
-                transformer.callbacks = given
+                transformer.callbacks = callbacks
                 self.seconds_["transformer"] = perf_counter() - start
                 histories = getattr(transformer, "histories_", [])
                 if any(histories):
@@ -308,7 +308,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
             An ndarray ``(n, n_classes)`` for each part.
         """
         series = self.read_series(X, times)
-        return {name: part.predict_proba(series) for name, part in fitted_parts(self).items()}
+        return {name: clf.predict_proba(series) for name, clf in fitted_parts(self).items()}
 
     @in_plain_torch
     def score_parts(
@@ -328,7 +328,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         check_ids(X, y, "y")
         check_ids(X, sample_weight, "sample_weight")
         series, parts = self.read_series(X, times), {"ensemble": self, **fitted_parts(self)}
-        return {name: part.score(series, y, sample_weight) for name, part in parts.items()}
+        return {name: clf.score(series, y, sample_weight) for name, clf in parts.items()}
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -339,7 +339,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
     def logits(self, X: Any, times: Any = None) -> npt.NDArray[np.floating[Any]]:
         """Return the logits of all classes, ndarray ``(n, n_classes)``."""
         series, parts = self.read_series(X, times), fitted_parts(self)
-        logits = [torch.from_numpy(part.logits(series, None)).double() for part in parts.values()]
+        logits = [torch.from_numpy(clf.logits(series, None)).double() for clf in parts.values()]
         weights = [self.weights_[name] for name in parts]
         return self.target_.mean_logits(torch.stack(logits), weights).numpy()
 
@@ -348,19 +348,19 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         return {"device": str(self.device_), "n_threads": n_threads}
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
-        parts = {name: part.summary() for name, part in fitted_parts(self).items()}
-        sizes = {name: part.sizes["parameters"] for name, part in parts.items()}
+        summaries = {name: clf.summary() for name, clf in fitted_parts(self).items()}
+        sizes = {name: summary.sizes["parameters"] for name, summary in summaries.items()}
         rows = [
             (name, f"weight {self.weights_[name]:g}", f"{len(self.classes_)}", size)
             for name, size in sizes.items()
         ]
-        return table_of(rows), {"parameters": sum(sizes.values())}, parts
+        return table_of(rows), {"parameters": sum(sizes.values())}, summaries
 
     def held_out_scores(self) -> dict[str, Any]:
         return {
             f"{name.replace('_', ' ')}: {score}": value
-            for name, part in fitted_parts(self).items()
-            for score, value in part.held_out_scores().items()
+            for name, clf in fitted_parts(self).items()
+            for score, value in clf.held_out_scores().items()
         }
 
     def describe_models(self) -> dict[str, Any]:

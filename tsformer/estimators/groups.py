@@ -34,28 +34,28 @@ def copies_are_grouped() -> Iterator[None]:
 
 def first_equal(series: SeriesSource) -> npt.NDArray[np.int64]:
     """Return the index of the first series with the same values, length and times ``[n]``."""
-    found = np.arange(len(series))
-    first: dict[bytes, int] = {}
+    first = np.arange(len(series))
+    known: dict[bytes, int] = {}
     for index in () if _grouped.get() else parts_of(series):
-        part = series.read(index)
-        values = np.where(np.isnan(part.values), np.nan, part.values + 0.0)  # -0.0 is 0.0
-        for i, (case, length) in enumerate(zip(index, part.lengths, strict=True)):
+        chunk = series.read(index)
+        values = np.where(np.isnan(chunk.values), np.nan, chunk.values + 0.0)  # -0.0 is 0.0
+        for i, (case, length) in enumerate(zip(index, chunk.lengths, strict=True)):
             content = blake2b(values[i, :length].tobytes(), digest_size=16)
-            if part.times is not None:
-                content.update(part.times[i, :length].tobytes())
-            found[case] = first.setdefault(content.digest(), int(case))
-    return found
+            if chunk.times is not None:
+                content.update(chunk.times[i, :length].tobytes())
+            first[case] = known.setdefault(content.digest(), int(case))
+    return first
 
 
 def merge_copies(groups: Groups | None, first: npt.NDArray[np.int64]) -> Groups | None:
     """Return the groups, joined where they share equal series; warn if any are joined."""
     n = len(first)
-    given = np.arange(n) if groups is None else groups
-    if (given[first] == given).all():
+    group_of = np.arange(n) if groups is None else groups
+    if (group_of[first] == group_of).all():
         return groups
-    shape = (int(given.max()) + 1,) * 2
-    shared = coo_array((np.ones(n), (given, given[first])), shape=shape)
-    joined: Groups = connected_components(shared, directed=False)[1].astype(np.int64)[given]
+    shape = (int(group_of.max()) + 1,) * 2
+    shared = coo_array((np.ones(n), (group_of, group_of[first])), shape=shape)
+    joined: Groups = connected_components(shared, directed=False)[1].astype(np.int64)[group_of]
     n_copies, all_joined = np.count_nonzero(first != np.arange(n)), np.ptp(joined) == 0
     if all_joined and groups is not None:
         remedy = "every group has some, so that equal series are not held out together"
@@ -111,14 +111,14 @@ def _hold_out_groups(
     wanted = round(1 / min(fraction, 1 - fraction))
     folds = group_folds(targets, groups, wanted, seed)
     n_classes = len(np.unique(targets))
-    parts = [
-        part
-        for part in (fold if fraction <= 0.5 else ~fold for fold in folds)
-        if part.any() and len(np.unique(targets[~part])) == n_classes
+    masks = [
+        mask
+        for mask in (fold if fraction <= 0.5 else ~fold for fold in folds)
+        if mask.any() and len(np.unique(targets[~mask])) == n_classes
     ]
-    if not parts:
+    if not masks:
         raise ValueError(f"each fold of groups has all series of some class{_INSTEAD}")
-    return min(parts, key=lambda part: abs(float(part.mean()) - fraction))
+    return min(masks, key=lambda mask: abs(float(mask.mean()) - fraction))
 
 
 def group_folds(

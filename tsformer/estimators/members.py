@@ -173,14 +173,14 @@ def restored_model(
     """Make the described model with the saved tensors; raise ValueError unless they fit."""
     config = read_dataclass(ModelConfig, described, "model")
     codes = len(preprocessor.known) if isinstance(preprocessor, Vocabulary) else None
-    for name, given, expected in (
+    for name, value, expected in (
         ("n_channels", config.n_channels, preprocessor.n_inputs),
         ("n_outputs", config.n_outputs, target.n_outputs),
         ("stem == 'embedding'", config.stem == "embedding", preprocessor.symbolic),
         ("stem_params.n_codes", config.stem_params.get("n_codes"), codes),
     ):
-        if given != expected:
-            raise ValueError(f"model.{name} must be {expected}, by its data; got {given}")
+        if value != expected:
+            raise ValueError(f"model.{name} must be {expected}, by its data; got {value}")
     for n_layers in (config.n_layers, config.stem_params.get("n_residual", 0)):
         if isinstance(n_layers, int) and n_layers > len(saved):
             raise ValueError(f"{n_layers} layers, but {len(saved)} tensors in the file")
@@ -195,10 +195,10 @@ def restored_model(
                 planned = target.make_model(replace(config, encoding="none", encoding_params={}))
         compare_tensors(planned.state_dict(), compared)
     except ValueError as error:
-        own = f"If the encoding {config.encoding!r} is your own, import its module first"
-        raise ValueError(f"{error}. {own}") from error
+        hint = f"If the encoding {config.encoding!r} is your own, import its module first"
+        raise ValueError(f"{error}. {hint}") from error
     stored = set(map(id, planned.state_dict(keep_vars=True).values()))
-    n_bytes = sum(each.nbytes for each in planned.buffers() if id(each) not in stored)
+    n_bytes = sum(buffer.nbytes for buffer in planned.buffers() if id(buffer) not in stored)
     if n_bytes > _MOST_UNSAVED:
         raise ValueError(f"{n_bytes:,} bytes of tables that are not in the file are too many")
     with seeded(0, CPU):
@@ -257,9 +257,9 @@ def fitted_source(source: Any, series: SeriesSource, seed: int, groups: Any = No
 def take_over(estimator: Any, source: Any) -> frozenset[str]:
     """Copy the weights of a fitted source into each member; return their names."""
     for i, model in enumerate(estimator.models_):
-        other = source.models_[i % len(source.models_)]
-        names, messages = _copy(model, estimator.preprocessor_, other, source.preprocessor_)
-    ours, theirs = (list(each.schema_.names) for each in (estimator, source))
+        source_model = source.models_[i % len(source.models_)]
+        names, messages = _copy(model, estimator.preprocessor_, source_model, source.preprocessor_)
+    ours, theirs = list(estimator.schema_.names), list(source.schema_.names)
     if ours != theirs and sorted(ours) == sorted(theirs):
         messages.append(
             f"init_from was fitted to {theirs[:10]}, and X has the order {ours[:10]}: its "
@@ -277,56 +277,56 @@ def _copy(
     source_preprocessor: Preprocessor,
 ) -> tuple[frozenset[str], list[str]]:
     """Copy the matching weights of stem, encoding and blocks; return their names and warnings."""
-    (ours, strides), (theirs, other_strides) = (
-        (vars(each.config), tuple(getattr(each.stem, "strides", ()))) for each in (model, source)
-    )
-    meanings, others = _meaning(model, preprocessor), _meaning(source, source_preprocessor)
-    ignored = ["downsampling"] if strides != other_strides else []
+    ours, theirs = vars(model.config), vars(source.config)
+    strides, source_strides = (tuple(getattr(m.stem, "strides", ())) for m in (model, source))
+    meanings = _meaning(model, preprocessor)
+    source_meanings = _meaning(source, source_preprocessor)
+    ignored = ["downsampling"] if strides != source_strides else []
     # Other numbers of inputs show in the shapes.
     ignored += [] if preprocessor.n_inputs == source_preprocessor.n_inputs else _OF_INPUTS
     differences = {
-        part: [n for n in names if n not in ignored and names[n] != others[part].get(n)]
-        for part, names in meanings.items()
+        layer: [n for n in names if n not in ignored and names[n] != source_meanings[layer].get(n)]
+        for layer, names in meanings.items()
     }
-    reasons = [f"{part} (another {', '.join(n)})" for part, n in differences.items() if n]
-    fitting, tensors, other_tensors = {}, model.state_dict(), source.state_dict()
-    for name in {**tensors, **other_tensors}:
+    reasons = [f"{layer} (another {', '.join(n)})" for layer, n in differences.items() if n]
+    fitting, tensors, source_tensors = {}, model.state_dict(), source.state_dict()
+    for name in {**tensors, **source_tensors}:
         if differences.get(name.partition(".")[0], ["not copied"]):
             continue
-        given, shape = (
+        source_shape, shape = (
             tuple(state[name].shape) if name in state else "none"
-            for state in (other_tensors, tensors)
+            for state in (source_tensors, tensors)
         )
-        if given == shape:
-            fitting[name] = other_tensors[name]
+        if source_shape == shape:
+            fitting[name] = source_tensors[name]
         else:
-            reasons.append(f"{name} ({given} in place of {shape})")
+            reasons.append(f"{name} ({source_shape} in place of {shape})")
     if ours["n_layers"] and not any(name.startswith("blocks.") for name in fitting):
-        own, its = (
+        sizes, source_sizes = (
             ", ".join(f"{name}={c[name]}" for name in ("d_model", "n_heads", "d_ff", "norm_first"))
             for c in (ours, theirs)
         )
         raise ValueError(
-            f"no block of init_from fits: it has {its}, and this estimator {own}; set the same "
-            "values in both"
+            f"no block of init_from fits: it has {source_sizes}, and this estimator {sizes}; set "
+            "the same values in both"
         )
     model.load_state_dict(fitting, strict=False)
     messages = []
     if reasons:
         messages = [f"weights of init_from do not fit; initialised at random: {reasons[:8]}"]
-    if not differences["stem"] and strides != other_strides:
+    if not differences["stem"] and strides != source_strides:
         messages.append(
-            f"init_from has strides {other_strides}, and this stem {strides}: its copied weights "
-            f"see other steps than in training; set stem_params={{'strides': {other_strides}}}"
+            f"init_from has strides {source_strides}, and this stem {strides}: its copied weights "
+            f"see other steps than in training; set stem_params={{'strides': {source_strides}}}"
         )
     return frozenset(name for name, _ in model.named_parameters() if name in fitting), messages
 
 
 def _meaning(model: TSTransformer, preprocessor: Preprocessor) -> dict[str, dict[str, Any]]:
-    """Return what the weights of each part depend on, beside their shapes."""
+    """Return what the weights of each layer depend on, beside their shapes."""
     config, described = vars(model.config), preprocessor.describe()
     parameters = inspect.signature(STEMS[config["stem"]]).parameters.values()
-    options = {each.name: each.default for each in parameters} | dict(config["stem_params"])
+    options = {option.name: option.default for option in parameters} | dict(config["stem_params"])
     known = preprocessor.state_dict().get("known")
     stem = {
         "stem": config["stem"],
@@ -336,7 +336,7 @@ def _meaning(model: TSTransformer, preprocessor: Preprocessor) -> dict[str, dict
         "channels with gaps": described["flagged"],
         "meaning of the codes": None if known is None else known.tolist(),
     }
-    parts = {"encoding": ("encoding", "encoding_params", "n_heads"), "norm": ()}
-    parts["blocks"] = ("n_heads", "norm_first")
-    meanings = {part: {name: config[name] for name in names} for part, names in parts.items()}
+    layers = {"encoding": ("encoding", "encoding_params", "n_heads"), "norm": ()}
+    layers["blocks"] = ("n_heads", "norm_first")
+    meanings = {layer: {name: config[name] for name in names} for layer, names in layers.items()}
     return meanings | {"stem": {n: value for n, value in stem.items() if n not in _ELSEWHERE}}

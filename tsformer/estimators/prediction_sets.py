@@ -30,9 +30,11 @@ class Conformal:
         cls, proba: _Proba, targets: Targets, *, by_class: bool = False, mixture: Any = ()
     ) -> Self:
         """Compute the scores from probabilities ``[n, K]`` and class indices ``[n]``."""
-        own = 1.0 - proba[np.arange(len(targets)), targets]
-        groups = [own[targets == each] for each in range(proba.shape[1])] if by_class else [own]
-        return cls([np.sort(each) for each in groups], list(mixture))
+        scores = 1.0 - proba[np.arange(len(targets)), targets]
+        by_threshold = [scores]
+        if by_class:
+            by_threshold = [scores[targets == k] for k in range(proba.shape[1])]
+        return cls(list(map(np.sort, by_threshold)), list(mixture))
 
     def sets(self, proba: _Proba, coverage: float) -> npt.NDArray[np.bool_]:
         """Return the sets ``[n, K]`` for probabilities ``[n, K]``."""
@@ -47,16 +49,16 @@ class Conformal:
         counts = list(map(len, self.scores))
         few = [i for i, count in enumerate(counts) if count < needed]
         if few:
-            each = len(counts) == len(classes) > 1
-            counted = {classes[i]: counts[i] for i in few} if each else counts[0]
+            by_class = len(counts) == len(classes) > 1
+            counted = {classes[i]: counts[i] for i in few} if by_class else counts[0]
             warn_caller(
-                f"coverage={coverage:g} needs {needed} series{' of each class' * each}; "
+                f"coverage={coverage:g} needs {needed} series{' of each class' * by_class}; "
                 f"got {counted}. Sets contain all of these classes; calibrate with more series"
             )
 
     def describe(self) -> dict[str, Any]:
         """Return the scores as saved."""
-        return {"scores": [each.tolist() for each in self.scores], "mixture": self.mixture}
+        return {"scores": [s.tolist() for s in self.scores], "mixture": self.mixture}
 
     @classmethod
     def restored(cls, described: dict[str, Any], n_classes: int) -> Self:
@@ -68,4 +70,4 @@ class Conformal:
             raise ValueError(
                 f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
             )
-        return cls([np.sort(np.array(each, dtype=np.float64)) for each in scores], sets["mixture"])
+        return cls([np.sort(np.array(s, dtype=np.float64)) for s in scores], sets["mixture"])

@@ -145,8 +145,8 @@ class RandomConvolutionClassifier(
         """
         with self._fitting(X, y, times=times) as (copied, _):
             fitted: Self = copied
-            given = X, y, sample_weight, groups, times
-            fitted._learn(fitted._read_training(*given, class_weight=fitted.class_weight))
+            arguments = X, y, sample_weight, groups, times
+            fitted._learn(fitted._read_training(*arguments, class_weight=fitted.class_weight))
             self.__dict__ = fitted.__dict__
         return self
 

@@ -107,7 +107,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "auto") -
 def fitted_parts(estimator: Any) -> dict[str, Any]:
     """Return the fitted parts of an ensemble by name."""
     parts = {name: getattr(estimator, f"{name}_") for name in estimator.parts}
-    return {name: part for name, part in parts.items() if part is not None}
+    return {name: fitted for name, fitted in parts.items() if fitted is not None}
 
 
 def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -129,7 +129,7 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if hasattr(estimator, "table_schema_"):
         description["table"] = estimator.table_schema_.as_dict()
     if estimator.parts:
-        states = {name: fitted_state(part) for name, part in fitted_parts(estimator).items()}
+        states = {name: fitted_state(fitted) for name, fitted in fitted_parts(estimator).items()}
         description["parts"] = {name: state for name, (state, _) in states.items()}
         named = {f"{name}.": tensors for name, (_, tensors) in states.items()}
     else:
@@ -138,7 +138,8 @@ def fitted_state(estimator: Any) -> tuple[dict[str, Any], dict[str, Tensor]]:
         modules = dict(zip(_prefixes(len(models)), models, strict=True)) | {scaler.prefix: scaler}
         modules |= {_NOVELTY: estimator.novelty_} if hasattr(estimator, "novelty_") else {}
         named = {prefix: module.state_dict() for prefix, module in modules.items()}
-    return description, {prefix + key: t for prefix, own in named.items() for key, t in own.items()}
+    tensors = {prefix + n: t for prefix, state in named.items() for n, t in state.items()}
+    return description, tensors
 
 
 def _prefixes(n_members: int) -> list[str]:
@@ -207,13 +208,13 @@ def _restore_parts(
         if name not in parts:
             continue
         try:
-            part = from_fitted_state(cls, parts[name], _under(f"{name}.", tensors), device)
+            fitted = from_fitted_state(cls, parts[name], _under(f"{name}.", tensors), device)
             for key in shared:
                 if parts[name][key] != state[key]:
                     raise ValueError(f"{key} is not the same in the ensemble")
         except ValueError as error:
             raise ValueError(f"parts.{name}: {error}") from error
-        setattr(estimator, f"{name}_", part)
+        setattr(estimator, f"{name}_", fitted)
     estimator.restore_models(state, [])
 
 
@@ -255,9 +256,9 @@ def saved_parameters(estimator: Any) -> dict[str, Any]:
     if "encoding" in parameters:
         parameters["encoding"] = by_name(parameters["encoding"])
     for name, cls in zip(estimator.params_of_parts, estimator.parts.values(), strict=True):
-        if given := parameters[name]:
-            own, default = saved_parameters(cls(**given)), saved_parameters(cls())
-            parameters[name] = {k: v for k, v in own.items() if k in given or v != default[k]}
+        if params := parameters[name]:
+            saved, default = saved_parameters(cls(**params)), saved_parameters(cls())
+            parameters[name] = {k: v for k, v in saved.items() if k in params or v != default[k]}
     return parameters
 
 
@@ -269,9 +270,9 @@ def restored_parameters(
     for name in described:
         check_known(f"parameter in {of}", name, known)
     parameters = {name: cls.not_saved.get(name, value) for name, value in described.items()}
-    for name, part in zip(cls.params_of_parts, cls.parts.values(), strict=True):
+    for name, part_class in zip(cls.params_of_parts, cls.parts.values(), strict=True):
         if isinstance(parameters.get(name), dict):
-            parameters[name] = restored_parameters(part, parameters[name], f"{of}.{name}")
+            parameters[name] = restored_parameters(part_class, parameters[name], f"{of}.{name}")
     return parameters
 
 
@@ -321,9 +322,11 @@ def compare_tensors(
 ) -> None:
     """Raise ValueError for the first tensor that is missing, unknown or of another kind."""
     for name in sorted(planned.keys() | saved.keys()):
-        expected, found = (
-            (each[name].dtype, tuple(each[name].shape) if shapes else ()) if name in each else None
-            for each in (planned, saved)
+        expected, actual = (
+            (state[name].dtype, tuple(state[name].shape) if shapes else ())
+            if name in state
+            else None
+            for state in (planned, saved)
         )
-        if expected != found:
-            raise ValueError(f"tensor {name!r} must be {expected}, as described; got {found}")
+        if expected != actual:
+            raise ValueError(f"tensor {name!r} must be {expected}, as described; got {actual}")

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -312,8 +311,8 @@ class SeriesEstimator(BaseEstimator):
         series = self._source(X, times)  # or an error about an unfitted estimator
         panel = place(self._panel(self.preprocessor_, series), self.device_)
         options: dict[str, Any] = {"bfloat16": autocasts(self), "device": self.device_}
-        calls = [partial(forward, each, function=getattr(each, function)) for each in self.models_]
-        outputs = np.stack([call(panel, **options).numpy() for call in calls])
+        functions = [(model, getattr(model, function)) for model in self.models_]
+        outputs = np.stack([forward(m, panel, function=f, **options).numpy() for m, f in functions])
         finite = np.isfinite(outputs).all(axis=(0, 2))
         if not finite.all():
             raise SeriesError(

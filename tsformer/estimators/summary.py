@@ -75,7 +75,9 @@ class Summary:
         """Return plain-text tables."""
         tables = (table.set_index(table.columns[0]) for table in self._tables())
         texts = [self.title, *(table.to_string(index_names=False) for table in tables)]
-        return "\n\n".join([*texts, *(f"{name}: {part}" for name, part in self.parts.items())])
+        return "\n\n".join(
+            [*texts, *(f"{name}: {summary}" for name, summary in self.parts.items())]
+        )
 
     __repr__ = __str__
 
@@ -83,7 +85,7 @@ class Summary:
         """Return HTML tables, for notebooks."""
         with pd.option_context("display.max_colwidth", None):
             tables = "".join(table.to_html(index=False, border=0) for table in self._tables())
-        parts = (f"<h4>{escape(n)}</h4>{part._repr_html_()}" for n, part in self.parts.items())
+        parts = (f"<h4>{escape(n)}</h4>{s._repr_html_()}" for n, s in self.parts.items())
         return f"<h4>{escape(self.title)}</h4>{tables}{''.join(parts)}"
 
     def _tables(self) -> list[pd.DataFrame]:
@@ -140,7 +142,7 @@ def recipe_of(estimator: Any) -> pd.DataFrame:
 
 def _count(*modules: nn.Module) -> int:
     """Return the number of weights."""
-    return sum(each.numel() for module in modules for each in module.parameters())
+    return sum(weight.numel() for module in modules for weight in module.parameters())
 
 
 def card(estimator: Any, source: str = '"."') -> str:
@@ -193,10 +195,10 @@ def _program(estimator: Any, source: str) -> str:
         if estimator.clock_ == "dates":
             unit = f'np.timedelta64({round(step * 1e9)}, "ns")'
             times = f'np.datetime64("2024-01-01") + {steps} * {unit}'
-    given = f"X, times=[{times}]" if estimator.clock_ else "X"
+    arguments = f"X, times=[{times}]" if estimator.clock_ else "X"
     method = "predict" if hasattr(estimator, "predict") else "transform"
     return (
         "".join(f"import {name}\n" for name in [*imports, "tsformer"])
         + f"\nmodel = tsformer.load({source})\nX = [{series}]  # your series\n"
-        f"print(model.{method}({given}))\n"
+        f"print(model.{method}({arguments}))\n"
     )

@@ -258,7 +258,7 @@ class Labels(Classes):
     def mean_logits(self, logits: Tensor, weights: Sequence[float] | None = None) -> Tensor:
         shift = _logs([1.0] * len(logits) if weights is None else weights, logits)
         present, absent = (
-            (F.logsigmoid(each) + shift).logsumexp(dim=0) for each in (logits, -logits)
+            (F.logsigmoid(signed) + shift).logsumexp(dim=0) for signed in (logits, -logits)
         )
         return present - absent
 
@@ -398,10 +398,10 @@ def read_as_fitted(
     return columns
 
 
-def check_length(n_series: int, given: npt.NDArray[Any], name: str, of: str = "X") -> None:
+def check_length(n_series: int, values: npt.NDArray[Any], name: str, of: str = "X") -> None:
     """Raise ValueError unless there is one value for each series in `of`."""
-    if len(given) != n_series:
-        raise ValueError(f"{of} has {n_series} series, but {name} has {len(given)} values")
+    if len(values) != n_series:
+        raise ValueError(f"{of} has {n_series} series, but {name} has {len(values)} values")
 
 
 def warn_of_labels(classes: npt.NDArray[Any]) -> None:

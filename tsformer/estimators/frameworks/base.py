@@ -68,11 +68,11 @@ class FrameworkClassifier:
         """Return the parameters; a fitted source of weights stays fitted in sktime's clones."""
         if "init_from" in vars(self):
             self.init_from = _frozen(self.init_from)
-        given = vars(self).get("transformer_params")
-        if isinstance(given, Mapping) and "init_from" in given:  # `fit` rejects other types
-            source = _frozen(given["init_from"])
-            if source is not given["init_from"]:
-                self.transformer_params = {**given, "init_from": source}
+        params = vars(self).get("transformer_params")
+        if isinstance(params, Mapping) and "init_from" in params:  # `fit` rejects other types
+            source = _frozen(params["init_from"])
+            if source is not params["init_from"]:
+                self.transformer_params = {**params, "init_from": source}
         return super().get_params(deep=deep)  # type: ignore[misc]
 
     def set_params(self, **params: Any) -> Self:
