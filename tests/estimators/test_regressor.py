@@ -37,21 +37,18 @@ def test_constant_targets_and_one_series():
 
 
 @pytest.mark.parametrize(
-    ("y", "y_val", "message"),
-    [
-        (["a"] * 16, None, "numbers"),
-        ([], None, "got 0 values"),
-        (pd.date_range("2024", periods=16), None, "datetime64"),
-        ([np.inf] * 16, None, "infinity"),
-        ([1e308, -1e308] * 8, None, "overflow"),
-        (Y, np.full(16, 1e300), "y_val .* series 0"),
-    ],
-    ids=["text", "none", "dates", "infinite", "overflow", "validation"],
+    "y",
+    [["a"] * 16, [], pd.date_range("2024", periods=16), [np.inf] * 16, [1e308, -1e308] * 8],
+    ids=["text", "none", "dates", "infinite", "overflow"],
 )
-def test_wrong_targets(y, y_val, message):
-    validation = {} if y_val is None else {"X_val": X, "y_val": y_val}
-    with pytest.raises(ValueError, match=message):
-        regressor().fit(X, y, **validation)
+def test_wrong_targets(y):
+    with pytest.raises(ValueError, match=r"\by\b"):
+        regressor().fit(X, y)
+
+
+def test_validation_targets_beyond_float32():
+    with pytest.raises(ValueError, match="y_val"):
+        regressor().fit(X, Y, X_val=X, y_val=np.full(16, 1e300))
 
 
 @pytest.mark.parametrize("power", [-600, 40, 600])

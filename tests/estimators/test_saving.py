@@ -85,7 +85,7 @@ def test_load_labels_keep_type(labels, path):
 def test_load_drops_callbacks_and_device(path):
     loaded = loaded_like(fitted(callbacks=[Callback()], device="cpu", n_threads=1), path)
     assert (loaded.callbacks, loaded.device, loaded.n_threads) == (None, "auto", "auto")
-    with pytest.raises(ValueError, match="'gpu'"):
+    with pytest.raises(ValueError, match="gpu"):
         load(path, device="gpu")
 
 
@@ -106,7 +106,7 @@ def test_load_refuses_unregistered_encoding(ramp, path):
     for encoding in ("ramp", ramp, "tape+ramp"):
         loaded_like(fitted(encoding), path)
     unregister("ramp")
-    with pytest.raises(ValueError, match=r"'ramp'.*import its module"):
+    with pytest.raises(ValueError, match="import its module"):
         load(path)
 
 

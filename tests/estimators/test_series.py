@@ -12,6 +12,7 @@ from tsformer import TSTransformerClassifier
 from tsformer.data import from_long, to_long
 from tsformer.data.containers import to_padded
 from tsformer.data.preprocessor import Scaler
+from tsformer.data.series import SeriesError
 
 CASES = [f"case {i}" for i in (3, 1, 2, 0)] + [f"x{i}" for i in range(12)]
 BY_CASE = {
@@ -45,7 +46,7 @@ STEPS = X[0, 0]
 @pytest.mark.parametrize("series", [STEPS, STEPS.tolist(), X[:, 0, :7], pd.DataFrame(X[:, 0, :7])])
 def test_one_series_and_another_number_of_columns_are_refused(series):
     clf = convolutions().fit(X[:, 0], Y)
-    with pytest.raises(ValueError, match=r"np\.asarray\(X\)"):
+    with pytest.raises(ValueError, match="asarray"):
         clf.predict(series)
     assert len(clf.predict(np.asarray(X[:, 0, :7])[:, None])) == 16
 
@@ -66,7 +67,7 @@ def gaps() -> np.ndarray:
 
 @pytest.mark.parametrize("method", ["predict_proba", "transform"])
 def test_gaps_that_training_never_had_are_warned_of(method, gaps, fitted):
-    with pytest.warns(UserWarning, match=r"missing values in channels \[1\]") as caught:
+    with pytest.warns(UserWarning, match=r"channels \[1\]") as caught:
         output = getattr(fitted, method)(gaps)
     assert [warning.filename for warning in caught] == [__file__], "not in decorators"
     assert np.isfinite(output).all()
@@ -84,8 +85,9 @@ def test_values_far_from_training_are_answered_or_refused_and_named(fitted):
     assert np.delete(proba, 3, axis=0).tolist() == np.delete(near, 3, axis=0).tolist()
     for value in (1e30, 1e130):
         for call in (fitted.predict, fitted.predict_proba, fitted.transform):
-            with pytest.raises(ValueError, match="series 3"):
+            with pytest.raises(SeriesError) as raised:
                 call(far(value))
+            assert raised.value.case == 3
 
 
 RNG = np.random.default_rng(0)
@@ -119,10 +121,10 @@ def test_a_channel_that_never_varied_is_not_read(power):
     assert not Scaler("channel").fit(train).transform(new).values.any()
 
 
-@pytest.mark.parametrize(("power", "message"), [(-300, "too small"), (300, "too large")])
-def test_without_scaling_float32_is_the_limit(power, message):
+@pytest.mark.parametrize(("power", "size"), [(-300, "small"), (300, "large")])
+def test_without_scaling_float32_is_the_limit(power, size):
     for make in (classifier, convolutions):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=size):
             make(scaling=None).fit(WHOLE * 2.0**power, Y)
 
 
@@ -132,7 +134,7 @@ CODES, OF_CODES = RNG.choice([1, 2, 7, 30, 1000], size=(24, 8)), np.arange(24) %
 def test_codes_are_numbered_and_warm_starts_keep_their_numbers():
     clf = classifier(stem="embedding", warm_start=True).fit(CODES, OF_CODES)
     assert clf.model_.stem.embedding.weight.shape == (6, 8)
-    with pytest.warns(UserWarning, match="codes that are not in the training data"):
+    with pytest.warns(UserWarning, match="codes"):
         clf.fit(np.where(CODES == 1, 77, CODES), OF_CODES)
     assert clf.preprocessor_.known.tolist() == [1, 2, 7, 30, 1000]
     assert get_tags(clf).input_tags.categorical

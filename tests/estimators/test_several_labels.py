@@ -62,18 +62,18 @@ def test_labels_are_predicted_independently(fitted, tmp_path):
 @pytest.mark.parametrize("made", [convolutions(), regressor(early_stopping=True)])
 def test_target_columns_are_checked(made, tmp_path):
     y = pd.DataFrame(Y, columns=["a", "b", "c"])
-    swapped, message = y[["b", "a", "c"]], "columns of y"
+    swapped = y[["b", "a", "c"]]
     made.fit(X, y).save(tmp_path / "model")
     for clf in (made, load(tmp_path / "model")):
         assert clf.score(X, y) == clf.score(X, Y) == clf.score(X, y.rename(columns=str.upper))
         for wrong in (swapped, y.rename(columns={"a": "d"})):
-            with pytest.raises(ValueError, match=message):
+            with pytest.raises(ValueError, match="columns"):
                 clf.score(X, wrong)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match="columns"):
             permutation_importance(clf, X, swapped)
     made.fit(X, swapped).score(X, swapped)
     if "early_stopping" in made.get_params():
-        with pytest.raises(ValueError, match="columns of y_val"):
+        with pytest.raises(ValueError, match="y_val"):
             made.fit(X, swapped, X_val=X, y_val=y)
 
 
@@ -100,7 +100,7 @@ def test_methods_for_one_label_are_refused(fitted):
         with pytest.raises(ValueError, match="one label"):
             plot(fitted, X, Y)
     for y in (Y[:, 0], Y[:, :2], np.where(Y, Y, np.nan), 2 * Y):
-        with pytest.raises(ValueError, match=r"y must be|y contains NaN"):
+        with pytest.raises(ValueError, match=r"\by\b"):
             fitted.score(X, y)
 
 
@@ -125,7 +125,7 @@ def test_constant_and_unknown_labels(make):
         make(class_weight="balanced").fit(X, Y)
     if make is not classifier:  # two epochs may be too few
         assert (clf.predict(X) == constant).all()
-        with pytest.raises(ValueError, match="y contains NaN"):
+        with pytest.raises(ValueError, match="NaN"):
             make().fit(X, np.where(np.arange(16)[:, None] == 2, np.nan, Y))
         return
     y = Y.astype(float)
@@ -133,7 +133,7 @@ def test_constant_and_unknown_labels(make):
     assert classifier().fit(X, y).predict_proba(X).shape == Y.shape
     first = np.arange(16)[:, None] < 1
     for unknown in (np.where([False, True, False], np.nan, y), np.where(first, Y, [0, np.nan, 1])):
-        with pytest.raises(ValueError, match="no known label"):
+        with pytest.raises(ValueError, match="known"):
             classifier().fit(X, unknown, sample_weight=np.arange(16))
 
 
@@ -168,7 +168,7 @@ def test_several_targets(tmp_path):
     assert predicted.shape == (16, 2)
     assert reg.score(X, NUMBERS) == pytest.approx(r2_score(NUMBERS, predicted))
     for y in (np.where(NUMBERS[0, 0] < NUMBERS, np.nan, NUMBERS), NUMBERS[:, 0]):
-        with pytest.raises(ValueError, match=r"NaN|y must be"):
+        with pytest.raises(ValueError, match=r"\by\b"):
             reg.score(X, y)
     targets = torch.from_numpy(reg.target_.encode(NUMBERS, "y", 16))
     losses = reg.target_.loss(torch.zeros(16, 2), targets)
@@ -184,7 +184,7 @@ def test_several_targets(tmp_path):
 def test_several_labels_where_one_is_needed():
     clf = convolutions().fit(X, Y[:, 0])
     for use in (clf.score, EarlyClassifier(clf, points=1).fit):
-        with pytest.raises(ValueError, match="1d array"):
+        with pytest.raises(ValueError, match="1d"):
             use(X, Y)
     with pytest.warns(UserWarning, match="argmax"):
         clf.fit(X, np.eye(2)[Y[:, 0]])
