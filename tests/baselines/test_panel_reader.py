@@ -98,7 +98,7 @@ def test_networks_that_train_on_neighbours_get_the_series_in_random_order(monkey
     from sktime.classification.deep_learning import ResNetClassifierTorch
 
     seen: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(ResNetClassifierTorch, "_fit", lambda _, X, y: seen.append((X, y)))
+    monkeypatch.setattr(ResNetClassifierTorch, "fit", lambda _, X, y: seen.append((X, y)))
     X, y = np.arange(40.0)[:, None, None].repeat(9, axis=-1), np.repeat([0, 1], 20)
     for seed in (0, 0, 1):
         assert PanelClassifier("resnet", random_state=seed).fit(X, y).helped_ == "shuffled"

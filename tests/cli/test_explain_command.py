@@ -56,9 +56,9 @@ def test_random_convolutions_are_explained_by_occlusion(run):
     told, _ = run("explain", "other", "wide.csv", *options)
     assert "occlusion for w" in told
     params = {"window": 4}
-    found = load("other").explain(X[3:4], "occlusion", "w", 0.5, method_params=params)[0]
-    _, begin, end = most_relevant_windows(found)[0]
-    total = found[0, begin:end].sum()
+    relevance = load("other").explain(X[3:4], "occlusion", "w", 0.5, method_params=params)[0]
+    _, begin, end = most_relevant_windows(relevance)[0]
+    total = relevance[0, begin:end].sum()
     assert f"1. channel 0, steps {begin} to {end - 1}: {total:+.3f}" in told
     _, error = run("explain", "other", "wide.csv", "--method", "gradient_x_input", exits=2)
     assert "method must be 'occlusion' for RandomConvolutionClassifier" in error

@@ -8,9 +8,9 @@ from tsformer.cli.printing import markdown, table
 
 
 def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
-    found = importlib.util.find_spec
+    find_spec = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *_: None if name == "numba" else found(name)
+        importlib.util, "find_spec", lambda name, *_: None if name == "numba" else find_spec(name)
     )
     lines = run("methods")[0].splitlines()
     rows = {words[0]: words for line in lines if (words := line.split())}

@@ -54,17 +54,17 @@ def folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("length", "stride"), [("2s", "1s"), (20, 5), ("2s", None)])
 def test_a_table_is_cut_as_in_python(folder, length, stride):
     cut = {"window": str(length), "stride": stride and str(stride)}
-    found = read_source("recording.csv", TableSchema(**cut, label="activity", group="person"))
+    source = read_source("recording.csv", TableSchema(**cut, label="activity", group="person"))
     cut = by_hand(recorded("ABC", 0), "activity", length, stride or length)
-    np.testing.assert_array_equal(found.X, cut.X)
-    assert found.y.tolist() == cut.y.tolist()
-    assert found.groups.tolist() == cut.groups.tolist()
-    assert (found.schema.time, found.schema.value) == ("time", ("x", "y"))
+    np.testing.assert_array_equal(source.X, cut.X)
+    assert source.y.tolist() == cut.y.tolist()
+    assert source.groups.tolist() == cut.groups.tolist()
+    assert (source.schema.time, source.schema.value) == ("time", ("x", "y"))
     numbered = recorded("A", 0).drop(columns=["time", "person"])
     numbered.to_csv("steps.csv", index=False)
-    found = read_source("steps.csv", TableSchema(window="20", label="activity"))
+    source = read_source("steps.csv", TableSchema(window="20", label="activity"))
     starts = [0, 20, 60, 80, 100, 120, 140, 200, 220, 260, 280]
-    assert found.windows.origins["start"].tolist() == starts
+    assert source.windows.origins["start"].tolist() == starts
 
 
 def test_files_of_a_folder_are_recordings(folder):
@@ -73,9 +73,9 @@ def test_files_of_a_folder_are_recordings(folder):
         recorded(person, 3).to_csv(f"days/{person}.csv", index=False)
     two = recorded("AC", 4).sort_values("person", kind="stable")
     two.to_csv("days/two.csv", index=False)
-    found = read_source("days/", SCHEMA)
-    assert [*found.windows.recordings] == ["A.csv A", "B.csv B", "two.csv A", "two.csv C"]
-    assert pd.Series(found.groups).value_counts().to_dict() == {"A": 42, "B": 21, "C": 21}
+    source = read_source("days/", SCHEMA)
+    assert [*source.windows.recordings] == ["A.csv A", "B.csv B", "two.csv A", "two.csv C"]
+    assert pd.Series(source.groups).value_counts().to_dict() == {"A": 42, "B": 21, "C": 21}
     two[two["person"] == "C"].to_csv("days/two.csv", index=False)
     alone = read_source("days/", TableSchema(window="2s", label="activity", drop=("person",)))
     assert [*alone.windows.recordings] == ["A.csv", "B.csv", "two.csv"]

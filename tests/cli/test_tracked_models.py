@@ -142,4 +142,4 @@ def test_no_password_is_kept_with_a_model(folder, monkeypatch):
     kept = (folder / "secret/estimator.json").read_text()
     assert started.run_id in kept
     assert address.startswith("http://127.0.0.1:9/#")
-    assert "s3cret" not in f"{address} {kept} {[str(each.message) for each in caught]}"
+    assert "s3cret" not in f"{address} {kept} {[str(warning.message) for warning in caught]}"

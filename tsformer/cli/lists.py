@@ -50,10 +50,9 @@ def methods(as_json: Json = False) -> None:
     from tsformer._optional import install_command
     from tsformer.baselines import BASELINES
 
-    rows, entries = [], BASELINES.items()
-    libraries = dict.fromkeys(name for _, baseline in entries for name in baseline.needs)
-    lacking = [name for name in libraries if importlib.util.find_spec(name) is None]
-    for name, baseline in entries:
+    libraries = dict.fromkeys(name for baseline in BASELINES.values() for name in baseline.needs)
+    rows, lacking = [], [name for name in libraries if importlib.util.find_spec(name) is None]
+    for name, baseline in BASELINES.items():
         reads = ["lengths"] * baseline.unequal + ["gaps"] * baseline.gaps
         class_name, here = baseline.path.rpartition(".")[2], not {*baseline.needs} & {*lacking}
         rows.append((name, class_name, ", ".join(reads), baseline.random, here))

@@ -133,8 +133,7 @@ def compare(
             times = options.get("timestamps")
             problem = own_problem(Path(data).stem, source, n_folds=folds, timestamps=times)
             of = "" if source.groups is None else f" of {len(set(source.groups))} groups"
-            size = f"{len(source.X)} series{of} in {folds} folds"
-            typer.echo(f"{size}, in {problem.home}", err=as_json)
+            typer.echo(f"{len(source.X)} series{of} in {folds} folds: {problem.home}", err=as_json)
             split: dict[str, Any] = {"splits": {problem.name: problem.split}, "resamples": folds}
             design = dataclasses.replace(design, datasets=(problem.name,), **split)
     where = {"out": out, "tracking_uri": tracking_uri, "experiment": experiment}

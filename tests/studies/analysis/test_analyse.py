@@ -36,8 +36,8 @@ def test_a_region_of_equality_in_another_unit_than_the_scores_is_warned_of(unit)
 def test_gains_are_differences_with_the_interval_of_their_data_sets():
     scores = {"none": [0.5, 0.4, 0.5], "alibi": [0.4] * 3, "rope": [0.6, 0.6, 0.5]}
     study = StudyScores(results(scores), Path("scores.csv"), ours=False)
-    (found,) = analyse(study, baseline="none")
-    table = found.mean_gains.set_index("method")
+    (result,) = analyse(study, baseline="none")
+    table = result.mean_gains.set_index("method")
     assert table["gain"].to_dict() == pytest.approx({"rope": 0.1, "alibi": -0.2 / 3})
     limits = table.loc["rope", ["low", "high"]].tolist()
     assert limits == pytest.approx([-0.148414, 0.348414], abs=1e-6)
@@ -53,8 +53,8 @@ def test_intervals_of_mean_gains_cover_95_percent(draw, band, n):
     """The percentile bootstrap covers .84 to .91 of normal gains, .77 to .91 of skewed ones."""
     rng = np.random.default_rng(n)
     gains = rng.normal(size=(4000, n)) if draw == "normal" else rng.gamma(2, size=(4000, n)) - 2
-    found = mean_gains(pd.DataFrame(gains.T))
-    covered = ((found["low"] <= 0) & (found["high"] >= 0)).mean()
+    intervals = mean_gains(pd.DataFrame(gains.T))
+    covered = ((intervals["low"] <= 0) & (intervals["high"] >= 0)).mean()
     assert band[0] <= covered <= band[1]
 
 

@@ -45,8 +45,8 @@ def test_a_comparison_shows_every_fit_and_the_means():
     assert y_labels(by_title["A"]) == ["none", "lspe"]
     for (dataset, encoding), values in scores.items():
         ax, color = by_title[dataset], encoding_color(encoding)
-        own = [c for c in ax.collections if colors.same_color(c.get_facecolor()[0, :3], color)]
-        dots = np.concatenate([group.get_offsets() for group in own])
+        groups = [c for c in ax.collections if colors.same_color(c.get_facecolor()[0, :3], color)]
+        dots = np.concatenate([group.get_offsets() for group in groups])
         np.testing.assert_array_equal(dots[:, 0], values)
         assert (abs(dots[:, 1] - ["none", "lspe"].index(encoding)) < 0.2).all()
         spread, mean = (
@@ -77,12 +77,12 @@ def test_the_matrix_shows_difference_counts_and_p():
 
 
 def test_the_diagram_names_ranks_and_joins_in_order():
-    found = compared_twelve()
-    (ax,) = plot_critical_difference(found).axes
+    statistics = compared_twelve()
+    (ax,) = plot_critical_difference(statistics).axes
     names = {text.get_text().partition(" (")[0] for text in ax.texts}
     assert names == {"best", "as good", "worst"}
     (bar,) = [line for line in ax.lines if line.get_marker() == "o"]
-    np.testing.assert_allclose(bar.get_xdata(), found.ranks.iloc[:2])
+    np.testing.assert_allclose(bar.get_xdata(), statistics.ranks.iloc[:2])
 
 
 def test_mean_gains_of_variants_share_their_rows():
@@ -121,7 +121,7 @@ def test_costs_frame_the_front_if_they_have_one():
     assert names == ["Pareto front", "rope", "alibi"]
     (alone,) = visible(plot_cost(two_methods(peak_memory_mb=[3.0, 4.0])))
     assert [text.get_text() for text in alone.get_legend().get_texts()] == ["rope", "alibi"]
-    with pytest.raises(ValueError, match="no cost to draw"):
+    with pytest.raises(ValueError, match="cost"):
         plot_cost(two_methods())
 
 
@@ -148,22 +148,22 @@ def test_pictures_are_legible(datasets, methods):
     rows = pd.DataFrame(
         itertools.product(datasets, methods, range(3)), columns=["dataset", "encoding", "seed"]
     )
-    place = rows["encoding"].map(methods.index)
-    score = 0.9 + 0.01 * place + 0.05 * rng.normal(size=len(rows))
-    rows = rows.assign(accuracy=score.clip(upper=1), n_parameters=123_456 + 1_234 * place)
-    rows = rows.assign(fit_seconds=2 + 0.11 * place, predict_seconds=0.003 * 1.9 ** (place % 23))
-    memory = 812.3 * (1 + place / len(methods))
+    index = rows["encoding"].map(methods.index)
+    score = 0.9 + 0.01 * index + 0.05 * rng.normal(size=len(rows))
+    rows = rows.assign(accuracy=score.clip(upper=1), n_parameters=123_456 + 1_234 * index)
+    rows = rows.assign(fit_seconds=2 + 0.11 * index, predict_seconds=0.003 * 1.9 ** (index % 23))
+    memory = 812.3 * (1 + index / len(methods))
     rows = rows.assign(peak_memory_mb=memory, predict_memory_mb=memory)
     means = rows.pivot_table(index="dataset", columns="encoding", values="accuracy")
     ranks = mean_ranks(means).sort_values()
     means = means[ranks.index]
     pairs = pd.DataFrame([*itertools.combinations(means, 2)], columns=["better", "worse"])
-    apart = [(means[one] - means[other]).mean() for one, other in pairs.to_numpy()]
+    apart = [(means[better] - means[worse]).mean() for better, worse in pairs.to_numpy()]
     pairs = pairs.assign(difference=apart, wins=12, ties=1, loses=1, p=0.0123, p_holm=0.04)
     pairs.loc[::2, "p_holm"] = 1.0
     statistics = Statistics(means, means, ranks, 0.01, pairs, 0.01, [])
     gains = mean_gains(means.drop(columns="none").sub(means["none"], axis=0))
-    variants = [f"stem=convolution, head_norm={what}" for what in ("batch", "layer", None)]
+    variants = [f"stem=convolution, head_norm={norm}" for norm in ("batch", "layer", None)]
     for figure in (
         plot_comparison(rows),
         plot_boxes(rows),

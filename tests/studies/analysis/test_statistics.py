@@ -12,30 +12,30 @@ from tsformer.studies.analysis.statistics import compare_methods, holm, p_text
 
 
 def test_ranks_differences_and_counts():
-    found = compare_methods(results({"a": [0.6, 0.5, 0.7], "b": [0.5, 0.5, 0.9]}))
-    assert list(found.ranks.items()) == [("b", 1.5), ("a", 1.5)], "then by the mean score"
-    assert list(found.spreads) == list(found.scores) == ["b", "a"]
-    pair = found.pairs.iloc[0]
+    statistics = compare_methods(results({"a": [0.6, 0.5, 0.7], "b": [0.5, 0.5, 0.9]}))
+    assert list(statistics.ranks.items()) == [("b", 1.5), ("a", 1.5)], "then by the mean score"
+    assert list(statistics.spreads) == list(statistics.scores) == ["b", "a"]
+    pair = statistics.pairs.iloc[0]
     assert pair[["wins", "ties", "loses"]].tolist() == [1, 1, 1]
     assert pair["difference"] == pytest.approx(0.1 / 3)
-    assert np.isnan(found.friedman_p), "it takes three methods"
+    assert np.isnan(statistics.friedman_p), "it takes three methods"
     rows = results(twelve())
-    found = compare_methods(rows[~((rows["dataset"] == "d3") & (rows["method"] == "best"))])
-    assert (found.incomplete, len(found.scores)) == (["d3"], 11)
+    statistics = compare_methods(rows[~((rows["dataset"] == "d3") & (rows["method"] == "best"))])
+    assert (statistics.incomplete, len(statistics.scores)) == (["d3"], 11)
 
 
 def test_a_difference_is_found_and_likeness_is_told_from_ignorance():
-    found = compared_twelve()
-    assert found.ranks.index[-1] == "worst"
-    assert found.friedman_p < 0.001
-    assert set(found.significant()["worse"]) == {"worst"}
-    assert len(found.significant()) == 2
-    assert replace(found, friedman_p=0.05).significant().empty
-    assert replace(found, pairs=found.pairs.assign(p_holm=0.05)).significant().empty
-    pairs = found.pairs.set_index(["better", "worse"])
-    alike = pairs.loc[tuple(found.ranks.index[:2])]
+    statistics = compared_twelve()
+    assert statistics.ranks.index[-1] == "worst"
+    assert statistics.friedman_p < 0.001
+    assert set(statistics.significant()["worse"]) == {"worst"}
+    assert len(statistics.significant()) == 2
+    assert replace(statistics, friedman_p=0.05).significant().empty
+    assert replace(statistics, pairs=statistics.pairs.assign(p_holm=0.05)).significant().empty
+    pairs = statistics.pairs.set_index(["better", "worse"])
+    alike = pairs.loc[tuple(statistics.ranks.index[:2])]
     assert alike["p_same"] > 0.99
-    for name in found.ranks.index[:2]:
+    for name in statistics.ranks.index[:2]:
         clear = pairs.loc[(name, "worst")]
         assert clear["p_better"] > 0.99
         assert clear["p"] == pytest.approx(2 / 2**12), "the least that twelve data sets can give"
@@ -92,18 +92,18 @@ def test_means_that_are_equal_on_paper_are_ties():
     means = rows.groupby("method")["score"].mean()
     assert means["a"] != means["b"], "or there is nothing to test"
     rows = rows.reset_index(names="seed").merge(pd.DataFrame({"dataset": [*"stuv"]}), how="cross")
-    found = compare_methods(rows)
-    assert found.ranks.to_dict() == {"a": 2.0, "b": 2.0, "c": 2.0}
-    assert found.friedman_p == 1.0
-    assert (found.pairs[["ties", "p_holm"]] == [4, 1.0]).all(axis=None)
+    statistics = compare_methods(rows)
+    assert statistics.ranks.to_dict() == {"a": 2.0, "b": 2.0, "c": 2.0}
+    assert statistics.friedman_p == 1.0
+    assert (statistics.pairs[["ties", "p_holm"]] == [4, 1.0]).all(axis=None)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda r: r.drop(columns="score"), "'score'"),
-        (lambda r: pd.concat([r, r[:1]]), "'worst' on 'd0', seed 0, is there twice"),
-        (lambda r: r.assign(score=np.nan), "'worst' on 'd0', seed 0, is not"),
+        (lambda r: pd.concat([r, r[:1]]), "'d0', seed 0, .*twice"),
+        (lambda r: r.assign(score=np.nan), "'d0', seed 0, is not"),
         (lambda r: r[r["method"] == "best"], "1 methods and 12"),
     ],
 )
@@ -115,17 +115,17 @@ def test_what_cannot_be_compared(change, message):
 
 
 def test_pairs_of_one_method_are_turned_and_corrected_for_themselves():
-    found = compared_twelve()
-    table = found.against("as good").set_index("method")
+    statistics = compared_twelve()
+    table = statistics.against("as good").set_index("method")
     assert set(table.index) == {"best", "worst"}
     worst = table.loc["worst"]
     assert worst["difference"] == pytest.approx(-0.15)
     assert (worst["wins"], worst["ties"], worst["loses"]) == (0, 0, 12)
     assert worst["p_worse"] > 0.99
     assert worst["p_holm"] == pytest.approx(2 * 2 / 2**12), "two comparisons, not three"
-    assert found.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
+    assert statistics.against("worst")["difference"].tolist() == pytest.approx([0.15, 0.15])
     with pytest.raises(ValueError, match="'best'"):
-        found.against("bast")
+        statistics.against("bast")
 
 
 stats = pytest.importorskip("scipy.stats")

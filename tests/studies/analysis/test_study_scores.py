@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tsformer.studies._output import to_csv
 from tsformer.studies.analysis.study_scores import (
     StudyScores,
     complete,
@@ -80,7 +79,7 @@ def test_only_draws_that_every_method_has_are_paired():
     assert len(complete(split)) == len(table) + len(table) - 2
     for ours, n in ((True, 6), (False, 7)):
         study = StudyScores(table[~missing], Path("results.csv"), ours=ours)
-        assert [len(each.used) for each in variant_scores(study)] == [n]
+        assert [len(variant.used) for variant in variant_scores(study)] == [n]
 
 
 def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
@@ -88,12 +87,12 @@ def test_words_numbers_and_ids_are_read_as_they_were_written(tmp_path):
     table = rows(accuracy=numbers, run_id=["12345678901234567890123456789012", ""] * 4)
     table["d_ff"] = pd.Series([None, 16] * 4, dtype=object)
     table = table.replace({"encoding": {"none": " None", "rope": "NA "}})
-    (tmp_path / "results.csv").write_text(to_csv(table))
+    table.to_csv(tmp_path / "results.csv", index=False, na_rep="None")
     study = read_study(tmp_path, vary="d_ff")
     assert study.rows["score"].tolist() == numbers
     assert study.rows["run_id"].tolist() == table["run_id"].tolist()
     assert study.rows["method"].tolist() == ["None", "None", "NA", "NA"] * 2
-    assert [each.label for each in variant_scores(study)] == ["d_ff=None", "d_ff=16"]
+    assert [variant.label for variant in variant_scores(study)] == ["d_ff=None", "d_ff=16"]
     (tmp_path / "results.csv").write_text("dataset,method,seed,score\nA,b,0,1,\nB,b,0,1,\n")
     assert read_scores(tmp_path / "results.csv")["dataset"].tolist() == ["A", "B"]
 
@@ -108,7 +107,7 @@ def test_only_what_the_design_or_the_caller_names_makes_variants(tmp_path):
         ({"train_sizes": ["10", "50%"]}, "device", ["device=cpu", "device=cuda"]),
     ):
         (tmp_path / "study.json").write_text(json.dumps(design))
-        found = variant_scores(read_study(tmp_path, vary=vary))
-        assert [each.label for each in found] == labels
+        variants = variant_scores(read_study(tmp_path, vary=vary))
+        assert [variant.label for variant in variants] == labels
     with pytest.raises(ValueError, match="'stem'"):
         read_study(tmp_path, vary=["stm"])

@@ -22,8 +22,8 @@ def hash_of(**parameters: object) -> str:
     return study(parameters=parameters).hash_of()
 
 
-def n_keys(found: Study) -> int:
-    return len({found.key(*trial) for trial in found.trials()})
+def n_keys(design: Study) -> int:
+    return len({design.key(*trial) for trial in design.trials()})
 
 
 def test_equal_studies_are_one():
@@ -59,7 +59,7 @@ def test_what_changes_a_fit_changes_its_key_and_the_rest_does_not():
     without = [hash_of(), *(hash_of(**{name: value}) for name, value in parts.items())]
     without.append(hash_of(stem_params={"downsampling": "stride"}))
     assert len(set(without)) == 11
-    linear = {hash_of(stem="linear", scaling=each) for each in ("auto", "channel", "series")}
+    linear = {hash_of(stem="linear", scaling=scaling) for scaling in ("auto", "channel", "series")}
     assert len(linear) == 2
 
 
@@ -84,10 +84,10 @@ def test_files_say_what_flags_say(tmp_path):
         '[parameters]\nn_layers = 1\n[parameters.encoding_params]\n'
         '[vary]\nstem = ["linear", "conv"]\n'
     )  # fmt: skip
-    found = Study.from_toml(file)
-    given = {"n_layers": 1, "encoding_params": {}}
-    assert found == Study(("A", "B"), "none", (0, 7), given, {"stem": ("linear", "conv")}, 3)
-    assert Study(**found.as_dict()).name == found.name
+    design = Study.from_toml(file)
+    parameters = {"n_layers": 1, "encoding_params": {}}
+    assert design == Study(("A", "B"), "none", (0, 7), parameters, {"stem": ("linear", "conv")}, 3)
+    assert Study(**design.as_dict()).name == design.name
     files = sorted((Path(__file__).parents[3] / "experiments/studies").glob("*.toml"))
     assert files
     for file in files:
@@ -100,13 +100,13 @@ def test_a_study_is_called_by_its_title_its_file_or_what_it_compares(tmp_path):
     for title in ("", 'title = "Do sums help?"\n'):
         file.write_text(lines + title)
         studies.append(Study.from_toml(file))
-    labels = [each.label for each in studies]
+    labels = [design.label for design in studies]
     assert labels == ["2 encodings on 2 data sets", "sums", "Do sums help?"]
-    assert len({*studies}) == len({each.name for each in studies}) == 1, "no part of the design"
+    assert len({*studies}) == len({design.name for design in studies}) == 1, "no part of the design"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [('dataset = ["A"]', "'datasets'"), ("datasets = ", "not a valid TOML")]
+    ("text", "says"), [('dataset = ["A"]', "'datasets'"), ("datasets = ", "TOML")]
 )
 def test_a_file_with_a_mistake(text, says, tmp_path):
     (tmp_path / "study.toml").write_text(text)
@@ -163,8 +163,8 @@ def test_a_wrong_value_or_type_is_refused_at_once(error, arguments, named):
 
 
 def test_each_size_has_one_spelling():
-    said = (20, "50", " 7 ", "10%", "12.50 %", "100.0%", "2%")
-    assert study(train_sizes=said).train_sizes == ("20", "50", "7", "10%", "12.5%", "100%", "2%")
+    sizes = (20, "50", " 7 ", "10%", "12.50 %", "100.0%", "2%")
+    assert study(train_sizes=sizes).train_sizes == ("20", "50", "7", "10%", "12.5%", "100%", "2%")
 
 
 def test_sizes_are_variants_with_keys_of_their_own():
@@ -206,8 +206,8 @@ def test_a_method_that_is_the_transformer_shares_its_fits_with_its_encoding():
 
 def test_the_parameters_of_the_study_are_those_of_its_transformers():
     shared = methods(parameters={"d_model": 16, "n_layers": 1}, vary={"stem": ["linear", "conv"]})
-    found = shared.parameters_of("stem=conv", "tsformer")
-    assert found == {"d_model": 32, "n_layers": 1, "stem": "conv"}
+    parameters = shared.parameters_of("stem=conv", "tsformer")
+    assert parameters == {"d_model": 32, "n_layers": 1, "stem": "conv"}
     assert shared.parameters_of("stem=conv", "majority") == {"strategy": "prior"}
     assert len(shared.trials()) == 12
     # Of majority one for all seeds and variants, of minirocket one for all variants.
@@ -231,8 +231,8 @@ def test_chance_that_a_parameter_brings_makes_the_seed_count():
         "drawn": {"estimator": "majority", "strategy": "stratified"},
         "path": {"estimator": "sklearn.dummy.DummyClassifier", "strategy": "uniform"},
     }
-    found = methods(methods=named)
-    same = {name: found.key("A", name, 0) == found.key("A", name, 1) for name in named}
+    design = methods(methods=named)
+    same = {name: design.key("A", name, 0) == design.key("A", name, 1) for name in named}
     assert same == {"majority": True, "drawn": False, "path": False}
 
 

@@ -40,8 +40,8 @@ def test_the_baseline_is_beaten_level_or_ahead(scores, says):
 def test_of_two_equal_ranks_the_lower_score_is_never_called_better(order):
     """Each ranks first on half of the data sets, but one wins by more."""
     scores = {"better": [0.9, 0.5] * 3, "worse": [0.6, 0.6] * 3, "far": [0.1, 0.2] * 3}
-    found = compared({name: scores[name] for name in (*order, "far")})
-    assert verdict(found).startswith("`better` and `worse` share the best mean rank; ")
+    result = compared({name: scores[name] for name in (*order, "far")})
+    assert verdict(result).startswith("`better` and `worse` share the best mean rank; ")
 
 
 def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
@@ -50,10 +50,10 @@ def test_where_one_loss_outweighs_many_gains_the_direction_is_open():
         ({"none": [0.6] * 12, "rope": [0.6 + gain for gain in gains]}, (0, 0, 1)),
         ({"none": LEVEL, "rope": UP}, (1, 0, 0)),
     ):
-        found = compared(scores)
-        parts = against(found.statistics, "none")
-        assert tuple(len(parts[part]) for part in ("better", "worse", "mixed")) == expected
-        assert verdict(found, "none", "encoding").startswith("No encoding") == (expected[2] == 1)
+        result = compared(scores)
+        contrast = against(result.statistics, "none")
+        assert tuple(len(contrast[kind]) for kind in ("better", "worse", "mixed")) == expected
+        assert verdict(result, "none", "encoding").startswith("No encoding") == (expected[2] == 1)
 
 
 def test_one_data_set_has_a_best_mean_and_no_ranks():

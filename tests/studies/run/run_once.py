@@ -52,8 +52,8 @@ def statuses(store: RunStore) -> Counter[tuple[str, str]]:
 
 def assert_finished_once(store: RunStore, study: Study) -> int:
     """Assert that every fit has one FINISHED run, others KILLED; return how many were killed."""
-    found = statuses(store)
-    finished = {key: n for (key, status), n in found.items() if status == "FINISHED"}
+    counts = statuses(store)
+    finished = {key: n for (key, status), n in counts.items() if status == "FINISHED"}
     assert finished == {study.key(*trial): 1 for trial in study.trials()}
-    assert {status for _, status in found} <= {"FINISHED", "KILLED"}
-    return sum(n for (_, status), n in found.items() if status == "KILLED")
+    assert {status for _, status in counts} <= {"FINISHED", "KILLED"}
+    return sum(n for (_, status), n in counts.items() if status == "KILLED")

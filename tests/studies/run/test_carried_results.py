@@ -44,7 +44,7 @@ def no_observed_fit(monkeypatch):
     def observer(fit):
         raise AssertionError(fit)
 
-    monkeypatch.setattr("tsformer.studies.run.trial._WARM", set())
+    monkeypatch.setattr("tsformer.studies.run.trial.WARMED_UP", set())
     add_observer(observer)
     yield
     remove_observer(observer)
@@ -115,7 +115,7 @@ def test_a_worker_that_lost_the_store_says_so_of_every_outcome(tmp_path, monkeyp
     lost = RunStore("http://127.0.0.1:9", "1")
     study = dataclasses.replace(STUDY, encodings=(), parameters={}, vary={})
     absent = Study(("Absent",), methods={"majority": {}}, seeds=1)
-    with pytest.warns(UserWarning, match="the work itself continues"):
+    with pytest.warns(UserWarning, match="continues"):
         results = [run_task(task) for task in tasks(lost, study) + tasks(lost, absent)]
     assert [result.row is None for result in results] == [False, False, True, True]
     assert [result.recorded for result in results] == [False] * 4

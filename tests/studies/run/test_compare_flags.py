@@ -27,11 +27,11 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
 
     monkeypatch.setattr("tsformer.studies.run.finalize.report_of", lambda *args: None)
     out, err = run("compare", *flags, "--out", "out", "--name", "Is it small?", "--json", exits=2)
-    found = json.loads(out)
+    outcome = json.loads(out)
     for name in ("accuracy", "run_id"):
-        assert [fit[name] for fit in found["results"]] == rows[name].tolist()
-    assert [fit["n_heads"] for fit in found["failures"]] == [3, 3]
-    assert (found["unrecorded"], found["table"]) == ([], "out/results.csv")
+        assert [fit[name] for fit in outcome["results"]] == rows[name].tolist()
+    assert [fit["n_heads"] for fit in outcome["failures"]] == [3, 3]
+    assert (outcome["unrecorded"], outcome["table"]) == ([], "out/results.csv")
     assert "failed: ItalyPowerDemand" in err
     (study,) = prepare_store(uri, experiment).runs(tags={"tsformer.kind": "study"})
     assert study.info.run_name == "Is it small?", "the same run under another name"
@@ -64,7 +64,7 @@ OWN = "--data own.csv --label state --group patient"
         ("--data A", "--datasets A"),
         ("--datasets A --budget 9", "--budget"),
         ("--datasets A --folds 3", "--folds"),
-        (f"{OWN} --encodings all --budget soon", "'soon'"),
+        ("--data own.csv --label state --budget soon", "'soon'"),
         (f"{OWN} --encodings all --budget 9 --seeds 2", "seed"),
         (f"{OWN} --encodings all --budget 9 --train-sizes 50%", "train_sizes"),
         (f"{OWN} --methods sklearn.cluster.KMeans --allow-import", "KMeans"),

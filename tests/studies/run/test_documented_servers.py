@@ -33,8 +33,8 @@ def commands(page: str, section: str = "") -> str:
 
 def command(start: str, page: str, section: str = "") -> str:
     """Return the one command of a page that starts with these words."""
-    (found,) = re.findall(rf"^{re.escape(start)}\b.*$", commands(page, section), re.MULTILINE)
-    return str(found).removesuffix(" &")
+    (line,) = re.findall(rf"^{re.escape(start)}\b.*$", commands(page, section), re.MULTILINE)
+    return str(line).removesuffix(" &")
 
 
 def elsewhere(line: str, ports: dict[str, int]) -> str:
@@ -102,11 +102,8 @@ def test_without_the_certificate_nobody_gets_into_a_cluster_of_several_machines(
     line = re.sub(r"--tracking-uri \S+", f"--tracking-uri {uri}", line)
     (scheduler_address,) = re.findall(r"tls://\S+", line)
     study = Study(("ItalyPowerDemand",), ("none",), seeds=1)
-    for address, message in (
-        (scheduler_address, "set DASK_CONFIG to the folder"),
-        (scheduler_address.replace("tls://", "tcp://"), "no Dask scheduler accepts connections"),
-    ):
-        with pytest.raises(ConnectionError, match=message):
+    for address in (scheduler_address, scheduler_address.replace("tls://", "tcp://")):
+        with pytest.raises(ConnectionError):
             compare(study, out=tmp_path / "refused", tracking_uri=uri, scheduler=address)
     assert not (tmp_path / "mlflow.db").exists()
     empty_store(tmp_path / "mlflow.db")

@@ -37,7 +37,7 @@ class World:
         assert {trial.seed for trial in trials} == {7}
         while waiting and not is_late(waiting[0]):
             some, waiting = waiting[: self.jobs], waiting[self.jobs :]
-            seconds = {each: self.costs.get(each.method, 10.0) for each in some}
+            seconds = {trial: self.costs.get(trial.method, 10.0) for trial in some}
             self.now += max(seconds.values())
             for trial in some:
                 self.fitted.append(trial)
@@ -63,10 +63,10 @@ def outcomes(halving: Halving) -> dict[str, tuple[int, str]]:
 
 
 def test_far_losers_are_dropped_after_round_1_and_level_encodings_are_not():
-    found = outcomes(World(SKILLS).run(1000))
-    assert list(found)[:2] == ["rope", "tape"]
-    assert found["none"] == found["fixed"] == (1, "dropped after round 1")
-    assert found["rope"] == (5, "leads")
+    fates = outcomes(World(SKILLS).run(1000))
+    assert list(fates)[:2] == ["rope", "tape"]
+    assert fates["none"] == fates["fixed"] == (1, "dropped after round 1")
+    assert fates["rope"] == (5, "leads")
     world = World(SKILLS)
     halving = world.run(1000)
     halving.results.rows[Trial("Own", "rope", 7, resample=2)]["fit_seconds"] = 999.0
@@ -84,13 +84,13 @@ def test_far_losers_are_dropped_after_round_1_and_level_encodings_are_not():
 
 
 def test_a_fit_that_fails_or_a_leader_that_is_too_slow_ends_the_rounds():
-    found = outcomes(World(SKILLS | {"fixed": np.nan}).run(1000))
-    assert found["fixed"] == (0, "left out after an error")
-    found = outcomes(World(SKILLS, {"rope": 30.0}).run(95))  # after a fold of 70 seconds
-    assert {folds for folds, _ in found.values()} == {1}
-    found = outcomes(World(SKILLS).run(30))
-    assert found["none"][0] == 1, "the cheapest first"
-    assert found["erpe"] == (0, "not reached within the budget")
+    fates = outcomes(World(SKILLS | {"fixed": np.nan}).run(1000))
+    assert fates["fixed"] == (0, "left out after an error")
+    fates = outcomes(World(SKILLS, {"rope": 30.0}).run(95))  # after a fold of 70 seconds
+    assert {folds for folds, _ in fates.values()} == {1}
+    fates = outcomes(World(SKILLS).run(30))
+    assert fates["none"][0] == 1, "the cheapest first"
+    assert fates["erpe"] == (0, "not reached within the budget")
 
 
 @pytest.mark.parametrize("budget", [30, 70, 120, 200])
@@ -106,11 +106,11 @@ def test_parallel_fits_keep_the_budget():
     to.add = lambda result: []
     fits: Any = Fits("", jobs=2)
     fits.results_of = lambda tasks: [TrialResult(task.trial) for task in tasks]
-    begun = [each.method for each in fits.run(study.trials(), to, lambda t: t.method == "tape")]
+    begun = [trial.method for trial in fits.run(study.trials(), to, lambda t: t.method == "tape")]
     assert begun == ["none", "fixed", "rope"]
     # Two fits of 60 seconds do not end in the last 50, though their mean over four jobs would.
-    found = outcomes(World(SKILLS, {"rope": 60.0, "tape": 60.0}, jobs=4).run(90))
-    assert found["erpe"] == (1, "too few folds to tell")
+    fates = outcomes(World(SKILLS, {"rope": 60.0, "tape": 60.0}, jobs=4).run(90))
+    assert fates["erpe"] == (1, "too few folds to tell")
 
 
 @pytest.mark.parametrize(("budget", "jobs"), [(55, 1), (1000, 1), (80, 2)])
@@ -136,7 +136,7 @@ def test_a_resumed_comparison_takes_the_same_decisions(budget, jobs, n_done):
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
         ([0, 1, 0, 1], {"encodings": "none"}, "two encodings or more"),
         ([0, 1, 0, 1], {"n_folds": 1}, "n_splits"),
-        *(([0, 1, 0, 1], {"budget": each}, "budget") for each in ("soon", 0, "nan", "inf", None)),
+        *(([0, 1, 0, 1], {"budget": time}, "budget") for time in ("soon", 0, "nan", "inf", None)),
     ],
 )
 def test_a_call_is_refused_before_any_fit(y, options, message, tmp_path, monkeypatch):

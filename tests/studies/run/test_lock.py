@@ -46,8 +46,8 @@ def test_the_second_names_the_first_and_follows_a_dead_one(uri, experiment):
     with held(store, "study-a"):
         with pytest.raises(StudyBusyError, match=owner), exclusive(store, "study-a"):
             pass
-        other = prepare_store(uri, f"{experiment} 2")
-        with exclusive(store, "study-b"), exclusive(other, "study-a"):
+        second = prepare_store(uri, f"{experiment} 2")
+        with exclusive(store, "study-b"), exclusive(second, "study-a"):
             pass  # other studies and experiments are free
     with exclusive(store, "study-a"):
         pass
@@ -57,12 +57,12 @@ def test_on_a_server_a_comparison_of_another_machine_counts():
     def server(host: str) -> Any:
         tags = {"tsformer.host": host, DRIVER_TAG: f"{host}, process 7, since 2026-01-01"}
         data, info = SimpleNamespace(tags=tags), SimpleNamespace(run_id="abc")
-        found = {"study-a": [SimpleNamespace(data=data, info=info)]}
-        runs = lambda status, tags: found.get(tags["tsformer.key"], [])  # noqa: E731
+        running = {"study-a": [SimpleNamespace(data=data, info=info)]}
+        runs = lambda status, tags: running.get(tags["tsformer.key"], [])  # noqa: E731
         return SimpleNamespace(uri="http://user:secret@server", experiment_id="1", runs=runs)
 
-    elsewhere, said = server("elsewhere"), "http://server by elsewhere, process 7.* abc"
-    with pytest.raises(StudyBusyError, match=said), exclusive(elsewhere, "study-a"):
+    elsewhere, driver = server("elsewhere"), "http://server by elsewhere"
+    with pytest.raises(StudyBusyError, match=driver), exclusive(elsewhere, "study-a"):
         pass
     with exclusive(server(socket.gethostname()), "study-a"), exclusive(elsewhere, "study-b"):
         pass  # this machine's comparison is dead: its lock was free
@@ -79,4 +79,4 @@ def test_fits_of_a_dead_comparison_end_and_fits_of_others_go_on(uri, experiment)
     end_left_over(store, "ours", {"a"})
     client = store.client()
     assert client.get_run(left).info.status == "KILLED"
-    assert [client.get_run(each).info.status for each in kept] == ["RUNNING"] * 2
+    assert [client.get_run(run_id).info.status for run_id in kept] == ["RUNNING"] * 2

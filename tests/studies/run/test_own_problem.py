@@ -36,38 +36,38 @@ def grouped(n: int = 24) -> Source:
 
 
 def test_the_problem_is_found_by_name_and_holds_each_series_once():
-    given = series()
-    problem = own_problem("my table (2)", given, n_folds=5)
+    source = series()
+    problem = own_problem("my table (2)", source, n_folds=5)
     assert problem.name.startswith("my-table-2-")
     X, y = load_dataset(problem.name, "train")
     X_test, y_test = load_dataset(problem.name, "test")
     assert sorted(y) == ["a"] * 4 + ["b"] * 12
     assert sorted(y_test) == ["a"] + ["b"] * 3
-    found = {(x.tobytes(), label) for x, label in zip([*X, *X_test], [*y, *y_test], strict=True)}
-    assert found == {(x.tobytes(), label) for x, label in zip(given.X, given.y, strict=True)}
+    pairs = {(x.tobytes(), label) for x, label in zip([*X, *X_test], [*y, *y_test], strict=True)}
+    assert pairs == {(x.tobytes(), label) for x, label in zip(source.X, source.y, strict=True)}
     listed = list_datasets().set_index("name").loc[problem.name]
     assert (listed["train_size"], listed["test_size"]) == (16, 4)
 
 
 def test_the_same_series_are_the_same_problem_and_others_are_another():
-    given, changed = grouped(), grouped()
+    original, changed = grouped(), grouped()
     changed.X[7][1, 2] += 1e-12
-    others = [changed, given._replace(y=given.y[::-1]), given._replace(groups=None)]
-    others += [given._replace(groups=np.char.add(given.groups, "x"))]
-    names = [own_problem("x", source, n_folds=3).name for source in (given, *others)]
-    names += [own_problem("x", given, n_folds=2).name]
+    variants = [changed, original._replace(y=original.y[::-1]), original._replace(groups=None)]
+    variants += [original._replace(groups=np.char.add(original.groups, "x"))]
+    names = [own_problem("x", source, n_folds=3).name for source in (original, *variants)]
+    names += [own_problem("x", original, n_folds=2).name]
     assert len(set(names)) == 6
     assert own_problem("x", grouped(), n_folds=3).name == names[0]
 
 
 def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
-    given = grouped()
-    apart = given._replace(groups=np.where(given.y == "a", "one", given.groups))
+    original = grouped()
+    apart = original._replace(groups=np.where(original.y == "a", "one", original.groups))
     for source, n_folds, message in [
         (series(4), 3, "'a'.* 3 folds"),
         (series(8, labels=["a b", "a:b"]), 2, "are equal"),
         (series(8, labels="a"), 2, "'a'"),
-        (given, 13, "n_splits=13"),
+        (original, 13, "n_splits=13"),
         (apart, 3, "'a'.* 3 folds"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -76,8 +76,8 @@ def test_what_cannot_be_a_problem_leaves_nothing(tmp_path):
 
 
 def test_times_are_written_if_fits_read_them(monkeypatch):
-    found = lambda study, **_: load_dataset(study.datasets[0], "train")[0]  # noqa: E731
-    monkeypatch.setattr("tsformer.studies.run.compare.compare", found)
+    series_of = lambda study, **_: load_dataset(study.datasets[0], "train")[0]  # noqa: E731
+    monkeypatch.setattr("tsformer.studies.run.compare.compare", series_of)
     X = [pd.DataFrame({"v": [i, 1, 2]}, index=[1.5, 2.0, 5.0]) for i in range(8)]
     bare, timed = (
         which_encoding(X, [*"abababab"], budget=1, n_folds=2, parameters={"timestamps": times})
@@ -102,10 +102,10 @@ def test_missing_rows_of_frames_give_a_warning():
 
 
 def test_copies_in_other_folds_give_a_warning():
-    given = series()
-    given.X[:3] = given.X[4:7]
+    source = series()
+    source.X[:3] = source.X[4:7]
     with pytest.warns(UserWarning, match="6 of the 20"):
-        own_problem("mine", given, n_folds=20 // 2)
+        own_problem("mine", source, n_folds=20 // 2)
 
 
 def told_apart(X) -> set[bytes]:
@@ -113,35 +113,35 @@ def told_apart(X) -> set[bytes]:
 
 
 def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
-    given = grouped()
-    problem = own_problem("x", given, n_folds=3)
-    group_of = {x.tobytes(): group for x, group in zip(given.X, given.groups, strict=True)}
+    source = grouped()
+    problem = own_problem("x", source, n_folds=3)
+    group_of = {x.tobytes(): group for x, group in zip(source.X, source.groups, strict=True)}
     tested = []
     for number in range(3):
-        part = Problem.load(problem.name, number)
-        assert {len(part.X_train), len(part.X_test)} == {16, 8}
-        assert sorted(part.y_test) == ["a"] * 4 + ["b"] * 4, "stratified"
-        train, test = told_apart(part.X_train), told_apart(part.X_test)
+        fold = Problem.load(problem.name, number)
+        assert {len(fold.X_train), len(fold.X_test)} == {16, 8}
+        assert sorted(fold.y_test) == ["a"] * 4 + ["b"] * 4, "stratified"
+        train, test = told_apart(fold.X_train), told_apart(fold.X_test)
         assert not {group_of[x] for x in train} & {group_of[x] for x in test}
-        assert [group_of[x.tobytes()] for x in part.X_train] == part.groups_train.tolist()
+        assert [group_of[x.tobytes()] for x in fold.X_train] == fold.groups_train.tolist()
         tested += test
-    assert sorted(tested) == sorted(told_apart(given.X))
+    assert sorted(tested) == sorted(told_apart(source.X))
     some = Problem.load(problem.name, 1, "50%")
     assert [group_of[x.tobytes()] for x in some.X_train] == some.groups_train.tolist()
-    with pytest.raises(ValueError, match=r"3 folds.*3"):
+    with pytest.raises(ValueError, match="3 folds"):
         Problem.load(problem.name, 3)
 
 
 def test_folds_without_groups_are_stratified_and_shuffled():
-    given = series(24)._replace(y=np.repeat(["a", "b"], [6, 18]))
-    problem = own_problem("x", given, n_folds=3)
-    parts = [Problem.load(problem.name, number) for number in range(3)]
-    assert [sorted(part.y_test) for part in parts] == [["a"] * 2 + ["b"] * 6] * 3
-    assert {x.tobytes() for part in parts for x in part.X_test} == told_apart(given.X)
-    assert all(part.groups_train is None for part in parts)
+    source = series(24)._replace(y=np.repeat(["a", "b"], [6, 18]))
+    problem = own_problem("x", source, n_folds=3)
+    folds = [Problem.load(problem.name, number) for number in range(3)]
+    assert [sorted(fold.y_test) for fold in folds] == [["a"] * 2 + ["b"] * 6] * 3
+    assert {x.tobytes() for fold in folds for x in fold.X_test} == told_apart(source.X)
+    assert all(fold.groups_train is None for fold in folds)
     assert [n_train(problem.name, number, "100%") for number in range(3)] == [16] * 3
-    folds = cross_validation_folds(np.zeros(20, dtype=int), n_folds=2)
-    assert folds.tolist() != sorted(folds), "series may be sorted"
+    numbers = cross_validation_folds(np.zeros(20, dtype=int), n_folds=2)
+    assert numbers.tolist() != sorted(numbers), "series may be sorted"
 
 
 def test_fit_gets_the_groups(monkeypatch):

@@ -57,20 +57,20 @@ def test_sizes_are_numbers_of_series(size, n):
     np.testing.assert_array_equal(subset, nested_subset(y, size, seed=0))
     np.testing.assert_array_equal(subset, np.sort(subset))
     for wrong in ("2", "41"):
-        with pytest.raises(ValueError, match=r"from 3.* to 40"):
+        with pytest.raises(ValueError, match="40"):
             subset_size(y, wrong)
 
 
 @pytest.mark.parametrize("name", ["ItalyPowerDemand", "JapaneseVowels"])  # array and list
 def test_a_problem_has_part_of_the_train_split_and_the_whole_test_split(name):
-    whole, part = Problem.load(name), Problem.load(name, 0, "50%", 3)
-    places = nested_subset(whole.y_train, "50%", seed=3)
-    assert len(part.y_train) == len(part.X_train) == len(places) == n_train(name, 0, "50%")
-    np.testing.assert_array_equal(part.y_train, whole.y_train[places])
-    for place, series in zip(places, part.X_train, strict=True):
-        np.testing.assert_array_equal(series, whole.X_train[place])
-    assert type(part.X_train) is type(whole.X_train)
-    assert part.X_test is whole.X_test
+    whole, subset = Problem.load(name), Problem.load(name, 0, "50%", 3)
+    indices = nested_subset(whole.y_train, "50%", seed=3)
+    assert len(subset.y_train) == len(subset.X_train) == len(indices) == n_train(name, 0, "50%")
+    np.testing.assert_array_equal(subset.y_train, whole.y_train[indices])
+    for index, series in zip(indices, subset.X_train, strict=True):
+        np.testing.assert_array_equal(series, whole.X_train[index])
+    assert type(subset.X_train) is type(whole.X_train)
+    assert subset.X_test is whole.X_test
 
 
 @pytest.mark.parametrize(
@@ -92,27 +92,27 @@ def series(X: object) -> list[bytes]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_series_is_in_one_part_and_classes_keep_their_sizes(name):
-    official, drawn, other = (Problem.load(name, number) for number in (0, 3, 2))
+    official, drawn, second = (Problem.load(name, number) for number in (0, 3, 2))
     assert series([*drawn.X_train, *drawn.X_test]) == series([*official.X_train, *official.X_test])
-    assert series(official.X_train) != series(drawn.X_train) != series(other.X_train)
+    assert series(official.X_train) != series(drawn.X_train) != series(second.X_train)
     assert type(drawn.X_train) is type(official.X_train)
     assert not official.X_train[0].flags.writeable, "all fits of a process share it"
-    for part in ("y_train", "y_test"):
-        assert sorted(getattr(drawn, part)) == sorted(getattr(official, part))
+    for split in ("y_train", "y_test"):
+        assert sorted(getattr(drawn, split)) == sorted(getattr(official, split))
 
 
 def test_other_times_labels_or_test_series_are_other_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data/Timed").mkdir(parents=True)
-    found = []
+    digests = []
     for end, labels, tested in ((3, "ab", 2.0), (4, "ab", 2.0), (3, "ba", 2.0), (3, "ab", 5.0)):
-        for part, value in (("TRAIN", 2.0), ("TEST", tested)):
+        for split, value in (("TRAIN", 2.0), ("TEST", tested)):
             X = [pd.DataFrame({"a": [1.0, value, 3.0]}, index=[0, 1, end])] * 2
-            write_ts(tmp_path / f"data/Timed/Timed_{part}.ts", X, list(labels))
+            write_ts(tmp_path / f"data/Timed/Timed_{split}.ts", X, list(labels))
         problem.official_split.cache_clear()
         problem.series_digest.cache_clear()
-        found.append(problem.series_digest("Timed"))
-    assert len(set(found)) == 4
+        digests.append(problem.series_digest("Timed"))
+    assert len(set(digests)) == 4
 
 
 def test_they_are_those_of_sktime():
@@ -124,5 +124,5 @@ def test_they_are_those_of_sktime():
         frames[0], p.y_train, frames[1], p.y_test, 5
     )
     ours = stratified_resample(np.arange(n), p.y_train, np.arange(n, m), p.y_test, seed=5)
-    for found, expected in zip(ours, (train.i, y_train, test.i, y_test), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for drawn, expected in zip(ours, (train.i, y_train, test.i, y_test), strict=True):
+        np.testing.assert_array_equal(drawn, expected)

@@ -61,29 +61,29 @@ def test_a_lost_worker_of_a_cluster_fails_its_fit_and_no_other(monkeypatch):
     outcomes = {"crash": KilledWorker("{SIGSEGV(-11)}"), "late": KilledWorker("{EXIT(1)}")}
     outcomes["good"] = None
     pool: Any = Scripted(outcomes)
-    given = tasks(methods={name: {"estimator": ENDS, "how": name} for name in outcomes})
+    planned = tasks(methods={name: {"estimator": ENDS, "how": name} for name in outcomes})
     fits: Any = Fits("", time_limit=9, client=pool)
     monkeypatch.setattr(
         run_fits, "require", lambda *_, **__: SimpleNamespace(KilledWorker=KilledWorker)
     )
-    found = {result.trial.method: result.error for result in fits.results_of(given)}
-    assert set(ended) == {task.key for task in given[:2]}
-    assert re.match("ProcessLost: .*crash.*SIGSEGV", found.pop("crash"))
-    assert re.match("FitTimeLimit: late .* 9 seconds", found.pop("late"))
-    assert found == {"good": ""}
+    errors = {result.trial.method: result.error for result in fits.results_of(planned)}
+    assert set(ended) == {task.key for task in planned[:2]}
+    assert re.match("ProcessLost: .*crash.*SIGSEGV", errors.pop("crash"))
+    assert re.match("FitTimeLimit: late .* 9 seconds", errors.pop("late"))
+    assert errors == {"good": ""}
     assert pool.pure is False, "Dask would take equal tasks for one"
 
 
 def test_methods_of_other_libraries_run_in_a_worker(monkeypatch):
     methods = {"flat-ridge": {}, "random-convolutions": {}, "svc": {"estimator": "sklearn.svm.SVC"}}
-    given = tasks(encodings=("none",), methods=methods)
+    planned = tasks(encodings=("none",), methods=methods)
     here: list[str] = []
     monkeypatch.setattr(run_fits, "run_task", lambda task, _: here.append(task.trial.method))
     fits: Any = Fits("")
     fits.pools = [Scripted(dict.fromkeys(methods))]
-    fits.progress = ProgressReporter(None, [task.trial for task in given], set())
-    found = [result and result.trial.method for result in fits.results_of(given)]
-    assert found == [None, "flat-ridge", None, "svc"]
+    fits.progress = ProgressReporter(None, [task.trial for task in planned], set())
+    fitted = [result and result.trial.method for result in fits.results_of(planned)]
+    assert fitted == [None, "flat-ridge", None, "svc"]
     assert here == ["none", "random-convolutions"]
 
 
@@ -107,9 +107,9 @@ def test_a_crash_or_a_hang_costs_one_fit(uri, experiment, tmp_path):
     methods = {how: {"estimator": ENDS, "how": how} for how in ("segfault", "hang")}
     methods["near"] = {"estimator": "foreign_classifiers.Nearest"}
     study = Study(("ItalyPowerDemand",), methods=methods, seeds=1)
-    found = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=5)
-    assert found.results["method"].tolist() == ["near"]
-    errors = dict(zip(found.failures["method"], found.failures["error"], strict=True))
+    done = compare(study, out=tmp_path, tracking_uri=uri, experiment=experiment, fit_time_limit=5)
+    assert done.results["method"].tolist() == ["near"]
+    errors = dict(zip(done.failures["method"], done.failures["error"], strict=True))
     assert re.match("ProcessLost: .*segfault.*SIGSEGV", errors["segfault"])
     assert re.match("FitTimeLimit: hang .* 5 seconds", errors["hang"])
     store = prepare_store(uri, experiment)

@@ -273,18 +273,18 @@ def run_task(
 
 
 #: Warm-ups of this process, so that the first fit is timed like later fits.
-_WARM: set[object] = set()
+WARMED_UP: set[object] = set()
 
 
 @unobserved()
 def _warm_up(method: Method, problem: Problem) -> None:
     """Fit before the first timed fit: ours in a process, a method that compiles for its shape."""
     baseline, X, y = method.baseline, problem.X_train, problem.y_train
-    if method.ours and "ours" not in _WARM:
+    if method.ours and "ours" not in WARMED_UP:
         TSTransformerClassifier("none", d_model=8, n_heads=1, max_epochs=1).fit(X, y)
-        _WARM.add("ours")
+        WARMED_UP.add("ours")
     variant = (baseline.path, repr(method.parameters), len(X[0]) > 1)
-    if not baseline.compiled or variant in _WARM:
+    if not baseline.compiled or variant in WARMED_UP:
         return
     few = np.concatenate([np.flatnonzero(y == label)[:3] for label in np.unique(y)[:4]])
     try:
@@ -292,4 +292,4 @@ def _warm_up(method: Method, problem: Problem) -> None:
         quick.fit(taken(X, few), y[few]).predict(taken(X, few))
     except Exception as error:  # the fit on all series may succeed
         warn_caller(f"the first fit of {method.name} includes its compilation, since {error}")
-    _WARM.add(variant)
+    WARMED_UP.add(variant)
