@@ -121,7 +121,7 @@ def test_costs_frame_the_front_if_they_have_one():
     assert names == ["Pareto front", "rope", "alibi"]
     (alone,) = visible(plot_cost(two_methods(peak_memory_mb=[3.0, 4.0])))
     assert [text.get_text() for text in alone.get_legend().get_texts()] == ["rope", "alibi"]
-    with pytest.raises(ValueError, match="cost"):
+    with pytest.raises(ValueError):
         plot_cost(two_methods())
 
 

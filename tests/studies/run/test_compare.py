@@ -236,7 +236,7 @@ def test_fits_of_other_series_do_not_pass_for_those_of_these(
     write(0)
     compare(study, **where)
     write(1)
-    with pytest.raises(ValueError, match="Changes"):
+    with pytest.raises(ValueError):
         compare(study, **where)
     # A driver on another machine may have made the fit since this one began.
     task = Task(study.trials()[0], study, prepare_store(uri, experiment), "")

@@ -128,7 +128,7 @@ def test_every_series_is_tested_on_once_and_no_group_is_in_both_parts():
     assert sorted(tested) == sorted(told_apart(source.X))
     some = Problem.load(problem.name, 1, "50%")
     assert [group_of[x.tobytes()] for x in some.X_train] == some.groups_train.tolist()
-    with pytest.raises(ValueError, match="3 folds"):
+    with pytest.raises(ValueError):
         Problem.load(problem.name, 3)
 
 

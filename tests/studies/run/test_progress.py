@@ -33,5 +33,5 @@ def test_progress_is_shown_on_a_terminal_or_on_demand(verbose, terminal, shown, 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert isinstance(listener_of(verbose, None), ProgressLines) == shown
     assert listener_of(None, print) is print
-    with pytest.raises(ValueError, match="only one"):
+    with pytest.raises(ValueError):
         listener_of(1, print)

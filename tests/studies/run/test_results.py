@@ -65,8 +65,7 @@ def test_fits_of_another_commit_are_warned_of(earlier, is_warned, tmp_path, monk
     monkeypatch.setattr("tsformer.studies.run.results.commit", lambda: "new")
     results = results_of(tmp_path / "results.csv")
     results.rows = {trial: {"commit": earlier, "run_id": "a"} for trial in STUDY.trials()}
-    warned = pytest.warns(UserWarning, match="1 of the 1")
-    with warned if is_warned else nullcontext():
+    with pytest.warns(UserWarning) if is_warned else nullcontext():
         results.open()
 
 

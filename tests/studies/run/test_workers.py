@@ -131,8 +131,8 @@ def test_the_limit_of_a_fit_begins_with_it_and_ends_with_it(monkeypatch):
 
 @pytest.mark.parametrize("options", [{"fit_time_limit": 9}, {"jobs": 2}])
 def test_options_of_processes_are_none_of_a_cluster(tmp_path, options):
-    study, ((name, value),) = Study(("ItalyPowerDemand",), ("none",), seeds=1), options.items()
-    with pytest.raises(ValueError, match=f"{name}={value}"):
+    study = Study(("ItalyPowerDemand",), ("none",), seeds=1)
+    with pytest.raises(ValueError):
         compare(study, out=tmp_path, scheduler="tcp://127.0.0.1:9", **options)
 
 
