@@ -129,7 +129,7 @@ def test_your_own_data_sets_are_listed_after_those_of_the_archives(monkeypatch, 
     monkeypatch.setenv("TSFORMER_DATA", "named")
     table = list_datasets()
     further = table[table["archive"] == "own"].set_index("name")
-    # The checkout has a folder data/ as well, in which there may be others.
+    # The checkout's folder data/ may have further data sets.
     assert {"Mine", "Other"} <= {*further.index} <= {*further.index} - {"Empty", "not a name"}
     assert table["archive"].iloc[: len(table) - len(further)].isin(["UCR", "UEA"]).all()
     assert further.loc["Mine", "available"] == "TSFORMER_DATA"

@@ -1,4 +1,4 @@
-"""Layouts that are probably not what was meant, and ids: those of X and of y agree."""
+"""Layouts that are probably misread, recordings, and ids of X and of y."""
 
 import warnings
 
@@ -142,7 +142,7 @@ def test_columns_out_of_order_are_warned_of(columns, is_warned):
 
 
 def with_channel(values, name):
-    """Return series of which one channel has the values."""
+    """Return series with the values as a second channel."""
     table = pd.DataFrame({"a": RNG.normal(size=40), name: values})
     return [table.iloc[5 * i : 5 * i + 5] for i in range(8)]
 

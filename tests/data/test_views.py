@@ -1,6 +1,6 @@
 """Views against plain loops and formulas: moments part by part, sizes of series, differences.
 
-That a unit changes nothing of what a model reads is tested in tests/estimators/test_series.py.
+tests/estimators/test_series.py tests that units change no input of a model.
 """
 
 import numpy as np
@@ -110,7 +110,7 @@ def test_sizes_that_training_had_not_are_five_deviations_at_most():
 
 
 def expected(X: list[np.ndarray], times: list[np.ndarray], scale: float) -> list[np.ndarray]:
-    """Divide differences by their deviation; the first value repeats that of the second."""
+    """Divide differences by their deviation; the first difference repeats the second."""
     differences = []
     for x, t in zip(X, times, strict=True):
         apart = np.diff(t[: x.shape[1]])

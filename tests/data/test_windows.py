@@ -217,7 +217,7 @@ def test_scores_are_counted():
     scores = cut.scores(cut.steps(predicted))
     assert scores["accuracy"] == pytest.approx(23 / 30)
     assert scores["reached"] == 1
-    # Events a, b, c, a, b: b covers 4 of 10 steps, and the last is none.
+    # Events a, b, c, a, b: b covers 4 of 10 steps, and the last b has no true event.
     assert scores["precision"] == pytest.approx(2 / 5)
     assert scores["recall"] == pytest.approx(2 / 3)
     assert scores["f1"] == pytest.approx(2 * 2 / 8)

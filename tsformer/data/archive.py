@@ -191,7 +191,7 @@ def _read_file(path: Path) -> tuple[list[Series], Labels | None]:
     X = table.X[:, 0]
     sizes = _catalog()[["length_min", "length_max"]].reindex([path.parent.name]).iloc[0]
     ends = np.full(len(X), X.shape[1])
-    if sizes.isna().any() or sizes.nunique() > 1:  # shorter ones end in NaN
+    if sizes.isna().any() or sizes.nunique() > 1:  # shorter series end in NaN
         ends = np.where(np.isnan(X), 0, np.arange(X.shape[1]) + 1).max(axis=1)
     labels = [  # as in a `.ts` file: 1 for 1.0000000e+00
         label if n is None or n % 1 or label.isdecimal() else str(int(n))

@@ -200,7 +200,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
     check_distinct(f"columns of {path}", arrow.column_names)
-    # As objects, whole numbers beside missing ones stay whole: they may be labels.
+    # As objects, integers beside missing values stay integers: they may be labels.
     table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     table.index = pd.RangeIndex(2, 2 + len(table))
     unnamed = [name for name in table if re.fullmatch(r"__index_level_\d+__", str(name))]

@@ -58,7 +58,8 @@ def from_long(
     Raises
     ------
     ValueError, TypeError
-        For missing cases or times, times without an order, and two rows or labels where one is.
+        For missing cases or times, times without an order, repeated rows, and labels or groups that
+        differ within a series.
 
     Examples
     --------

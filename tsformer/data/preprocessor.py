@@ -51,7 +51,7 @@ class Preprocessor(nn.Module):
     gap_channels: Tensor
     #: Unit of the times that the model reads.
     time_step: float | None = None
-    #: Return the values and the mask of `forward`; warn of series unlike those of training.
+    #: Return the values and the mask of `forward`; warn of gaps or codes that training lacked.
     _convert: Callable[[Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
     _warn_of_unseen: Callable[[SeriesSource], None]
 
@@ -99,8 +99,8 @@ class Preprocessor(nn.Module):
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
-                times = f"{factor:.3g} times that of the training series; check the unit"
-                warn_caller(f"the median interval between the times of X is {times}")
+                ratio = f"{factor:.3g} times the training interval; check the unit"
+                warn_caller(f"the median interval between the times of X is {ratio}")
         gaps = series.gaps
         if self.symbolic or gaps is not None:
             self._warn_of_unseen(series)

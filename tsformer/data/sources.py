@@ -160,7 +160,7 @@ def convert_to_folder(
             channels = f"{names or n_channels} and, in {source}, {X.channels or X.n_channels}"
             raise ValueError(f"channels differ: {channels}; name them in one order, `value=`")
         if labels and (y is None) != (labels[0] is None):
-            raise ValueError(f"of {sources[0]} and {source} one has labels and one has none")
+            raise ValueError(f"only one of {sources[0]} and {source} has labels")
         n, n_steps = n + len(X), max(n_steps, X.n_steps)
         labels.append(y)
     folder.mkdir(parents=True, exist_ok=True)

@@ -236,7 +236,7 @@ def _read(
         try:
             times = pd.to_datetime(table[schema.time], format=form, utc="%z" in form)
         except ValueError as error:
-            problem = str(error).partition(". You")[0]  # pandas goes on with its own arguments
+            problem = str(error).partition(". You")[0]  # then pandas names its own arguments
             raise ValueError(f"a time is not in `time_format={form}`: {problem}") from error
         table[schema.time] = times
     return schema, _numbers(table, schema)

@@ -240,7 +240,7 @@ def _read_timed(text: str) -> pd.DataFrame:
             times = np.array(times, dtype=np.float64)
         index = ordered_times(times, f"channel {i}: times")
         if index.has_duplicates:
-            raise ValueError(f"channel {i}: a time is there twice")
+            raise ValueError(f"channel {i}: a time occurs twice")
         series.append(pd.Series(_read_series([",".join(v for *_, v in pairs)])[0], index))
     return pd.DataFrame(dict(enumerate(series))).sort_index()
 

@@ -215,7 +215,7 @@ def windows(
     recordings : array (n_channels, n_steps), frame, or list or dict of these
         One or several, of any lengths. A frame has a row per step, indexed by numbers or dates.
     labels : array-like (n_steps,), str, DataFrame, list or dict of these, or None
-        A label per step, None or NaN where there is none; the name of a column of the frames; or
+        A label per step, None or NaN for no label; the name of a column of the frames; or
         intervals with the columns ``start``, ``end`` (the first time after it), ``label`` and, for
         several recordings, ``recording``, in times or else in steps. None makes windows to predict.
     length, stride : int or duration
@@ -223,7 +223,7 @@ def windows(
     least_share : float, default=0.5
         The label of a window is its most frequent label, of at least this share of its steps.
     mixed : label, default="drop"
-        The label of windows of which `least_share` is labelled, but without such a label.
+        The label of windows with labels on `least_share` of their steps, but none on so many.
     unlabelled : label, default="drop"
         The label of steps without one. By default, windows with too few labels are left out.
     pause : float or duration, optional
