@@ -128,13 +128,13 @@ def test_your_own_data_sets_are_listed_after_those_of_the_archives(monkeypatch, 
     (tmp_path / "data/Empty").mkdir()
     monkeypatch.setenv("TSFORMER_DATA", "named")
     table = list_datasets()
-    further = table[table["archive"] == "own"].set_index("name")
+    local = table[table["archive"] == "own"].set_index("name")
     # The checkout's folder data/ may have further data sets.
-    assert {"Mine", "Other"} <= {*further.index} <= {*further.index} - {"Empty", "not a name"}
-    assert table["archive"].iloc[: len(table) - len(further)].isin(["UCR", "UEA"]).all()
-    assert further.loc["Mine", "available"] == "TSFORMER_DATA"
-    assert tuple(further.loc["Mine", ["train_size", "length_max"]]) == (40, 100)
-    assert further.loc["Torn", "train_size"] is pd.NA
+    assert {"Mine", "Other"} <= {*local.index} <= {*local.index} - {"Empty", "not a name"}
+    assert table["archive"].iloc[: len(table) - len(local)].isin(["UCR", "UEA"]).all()
+    assert local.loc["Mine", "available"] == "TSFORMER_DATA"
+    assert tuple(local.loc["Mine", ["train_size", "length_max"]]) == (40, 100)
+    assert local.loc["Torn", "train_size"] is pd.NA
     assert table.dtypes["train_size"] == "Int64"
     with pytest.raises(DatasetError, match="'Mine'"):
         load_dataset("Mime")

@@ -103,8 +103,8 @@ def list_datasets() -> pd.DataFrame:
     roots, table = _roots(), _catalog().reset_index()
     table["available"] = [_find(name, roots)[0] for name in table["name"]]
     rows = [{"name": home.name, **_count(home), "available": root} for root, home in _own(roots)]
-    further = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
-    return pd.concat([table, further.astype(table.dtypes)], ignore_index=True)
+    local = pd.DataFrame(rows, columns=table.columns).assign(archive="own")
+    return pd.concat([table, local.astype(table.dtypes)], ignore_index=True)
 
 
 def folder_of(name: str) -> Path | None:

@@ -145,7 +145,7 @@ def _read_text(
             values = f"numbers in its first line, {listed(names[:5])}, which are read as values"
             warn_caller(f"{path} has {values}; `header=` reads them as names or confirms them")
     names = names if header else list(map(str, range(len(names))))
-    check_distinct(f"columns of {path}", filter(None, names))
+    check_distinct(f"{path}: columns", filter(None, names))
     as_text = names if texts is None else [name for name in names if name in texts]
     try:
         with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
@@ -199,7 +199,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         raise
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path} cannot be read as Parquet: {error}") from error
-    check_distinct(f"columns of {path}", arrow.column_names)
+    check_distinct(f"{path}: columns", arrow.column_names)
     # As objects, integers beside missing values stay integers: they may be labels.
     table: pd.DataFrame = arrow.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     table.index = pd.RangeIndex(2, 2 + len(table))

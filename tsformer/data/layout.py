@@ -80,14 +80,14 @@ def check_ids(X: Any, entries: Any, name: str, *, of: str = "X") -> None:
         ids = pd.Index([x.index[0] for x in X if len(x)], tupleize_cols=False)
     if ids is None or expected is None or len(ids) != len(expected):
         return  # another length is an error of its own
-    both = [_spelled(ids), _spelled(expected)]
-    if both[0] == both[1]:
+    texts = [_spelled(ids), _spelled(expected)]
+    if texts[0] == texts[1]:
         return
-    permuted = Counter(both[0]) == Counter(both[1])
-    are_numbers = [all(map(str.isdigit, texts)) for texts in both]
-    row_numbers = [str(i) for i in range(len(ids))] in both or are_numbers[0] != are_numbers[1]
+    permuted = Counter(texts[0]) == Counter(texts[1])
+    are_numbers = [all(map(str.isdigit, names)) for names in texts]
+    row_numbers = [str(i) for i in range(len(ids))] in texts or are_numbers[0] != are_numbers[1]
     if permuted or (named and not row_numbers):
-        first, second = (shortened(texts[:3], 60) for texts in both)
+        first, second = (shortened(names[:3], 60) for names in texts)
         problem = "the same ids in another order" if permuted else "different ids"
         raise ValueError(
             f"{of} and {name} have {problem}: {first} and {second} first; sort {name}, or pass "

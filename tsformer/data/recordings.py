@@ -128,8 +128,8 @@ def read_recordings(
                 check_known("column", column, list(x.columns), where=f"{role}: {title}: ")
                 roles[role], x = x[column], x.drop(columns=column)
         if isinstance(groups, str):
-            roles["groups"], *further = roles["groups"].unique()
-            if further:
+            roles["groups"], *more_groups = roles["groups"].unique()
+            if more_groups:
                 raise ValueError(f"{title} has several groups; pass a recording per group")
         recording = _read(name, x, roles["groups"], pause)
         if labels is not None:

@@ -145,8 +145,8 @@ class ArrayRows:
         self.array = array
         self.n_channels = 1 if len(array.shape) == 2 else int(array.shape[1])
         self.n_steps = int(array.shape[-1])
-        same = np.full(int(array.shape[0]), self.n_steps)
-        self.lengths: npt.NDArray[np.int64] = same if lengths is None else lengths
+        lengths = np.full(int(array.shape[0]), self.n_steps) if lengths is None else lengths
+        self.lengths: npt.NDArray[np.int64] = lengths
         mapped = array
         while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
             mapped = mapped.base

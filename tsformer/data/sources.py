@@ -84,11 +84,11 @@ def read_source(
 
 def _read_files(files: Sequence[Path], schema: TableSchema, **options: Any) -> Source:
     """Read the series of several files, with the columns of the first table."""
-    read: list[Source] = []
+    sources: list[Source] = []
     for file in files:
-        schema = next((source.schema for source in read if source.schema), schema)
-        read.append(read_source(file, None if ending(file) == ".ts" else schema, **options))
-    X, ys, cases, schemas, groups, _ = zip(*read, strict=True)
+        schema = next((source.schema for source in sources if source.schema), schema)
+        sources.append(read_source(file, None if ending(file) == ".ts" else schema, **options))
+    X, ys, cases, schemas, groups, _ = zip(*sources, strict=True)
     return Source(
         [x for series in X for x in series],
         None if any(y is None for y in ys) else np.concatenate(ys),

@@ -176,14 +176,13 @@ def read_table(path: Path, schema: TableSchema, *, labelled: bool | None) -> Sou
     with _naming(path):
         schema, table = _read(path, schema, labelled)
         label = None if labelled is False else schema.label
-        y, groups, cases = (
-            None if n is None else table[n] for n in (label, schema.group, schema.case)
-        )
+        names = (label, schema.group, schema.case)
+        y, groups, cases = (None if name is None else table[name] for name in names)
         values = list(schema.value or ())
         if schema.time is not None:
-            roles = {r: getattr(schema, r) for r in ("case", "time", "channel", "group", "grid")}
-            value = values[0 if schema.channel else slice(None)]
-            series = from_long(table, value=value, label=label, **roles)
+            roles = ("case", "time", "channel", "group", "grid")
+            options: Any = {role: getattr(schema, role) for role in roles} | {"label": label}
+            series = from_long(table, value=values[0] if schema.channel else values, **options)
             X, *columns = series if isinstance(series, tuple) else (series,)
             y = None if label is None else columns[0]
             groups = None if groups is None else columns[-1]
@@ -200,8 +199,8 @@ def read_table(path: Path, schema: TableSchema, *, labelled: bool | None) -> Sou
             name = cases[cases.duplicated()].iloc[0]
             raise ValueError(f"several rows for {name!r}; in a long table, name the times, `time=`")
     arrays = [None if column is None else np.array(column.tolist()) for column in (y, groups)]
-    names = None if cases is None else cases.tolist()
-    return Source(X, arrays[0], names, replace(schema, labels=None), arrays[1])
+    case_names = None if cases is None else cases.tolist()
+    return Source(X, arrays[0], case_names, replace(schema, labels=None), arrays[1])
 
 
 def _read(
