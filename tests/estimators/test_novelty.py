@@ -1,5 +1,6 @@
 """Novelty scores: calibrated on training series, blind to nothing simple, the same everywhere."""
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,20 @@ def test_fit_series_with_leading_gaps():
     times = rng.uniform(0.5, 2, size=(12, 40)).cumsum(axis=1)
     clf = convolutions().fit(series, np.arange(12) % 2, times=times)
     assert np.isfinite(clf.novelty_score(series, times=times)).all()
+
+
+def test_distances_are_learned_from_a_copy_and_no_series_is_pickled():
+    training, new = sensors(30, 0)[:, :1], sensors(10, 1)[:, :1]
+    clf = convolutions().fit(training, np.arange(30) % 2)
+    row, pickled = training[3, 0].tobytes(), pickle.dumps(clf)
+    training[:] = 0
+    expected = Novelty(1, None).fit(
+        to_source(sensors(30, 0)[np.random.default_rng(0).permutation(30), :1])
+    )
+    scores = clf.novelty_score(new)
+    np.testing.assert_array_equal(scores, expected.score(to_source(new)))
+    np.testing.assert_array_equal(scores, pickle.loads(pickled).novelty_score(new))
+    assert row not in pickled
 
 
 def test_score_of_largest_numbers():

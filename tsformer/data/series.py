@@ -127,6 +127,17 @@ class Padded(SeriesSource):
     def padded(self) -> Padded:
         return self
 
+    def cut(self, lengths: npt.NDArray[np.int64], start: npt.ArrayLike = 0) -> Padded:
+        """Keep some steps of each series, `lengths` of them from `start` on."""
+        steps, past = np.arange(self.n_steps), np.arange(self.n_steps) >= lengths[:, None]
+        index = np.minimum(np.reshape(start, (-1, 1)) + steps, self.n_steps - 1)
+        rows = np.arange(len(self))[:, None]
+        values, times = self.values[rows, index], self.times
+        values[past] = np.nan
+        if times is not None:
+            times = np.where(past, 0.0, times[rows, index])
+        return replace(self, values=values, lengths=lengths, times=times)
+
 
 def parts_of(series: SeriesSource | Rows, least: int = 1) -> Iterator[npt.NDArray[np.int64]]:
     """Return the indices of all series, part by part; a series counts as `least` values or more."""

@@ -26,7 +26,6 @@ from tsformer.encodings import EncodingSpec
 from tsformer.estimators import members
 from tsformer.estimators.groups import hold_out
 from tsformer.estimators.members import fitted_source, is_fitted, source_of, take_over
-from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import by_name
 from tsformer.estimators.series_estimator import (
     SeriesEstimator,
@@ -265,8 +264,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             self.histories_ = [History(earlier) for earlier in self.histories_]
         if hasattr(self.target_, "classes"):
             self.temperatures_ = [self.settings_.temperature] * len(self.models_)
-        self.novelty_ = Novelty(data.series.n_channels, self.preprocessor_.time_step)
-        self.novelty_.fit(data.series, data.groups)
+        self._keep_sample(data)
         self._record(
             data,
             validation_series=0 if held_out is None else len(held_out.series),

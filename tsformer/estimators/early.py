@@ -2,7 +2,7 @@
 
 import os
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import field
 from itertools import product, repeat
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -432,11 +432,7 @@ def _prefixes(
     reached &= with_value[:, np.minimum(steps, series.n_steps) - 1].T
     reached[-1] = (lengths >= steps[-1]) | complete
     point, case = np.nonzero(reached)
-    whole, ends = series.read(case), np.minimum(lengths[case], steps[point])
-    mask = np.arange(series.n_steps) < ends[:, None]
-    values = np.where(mask[..., None], whole.values, np.nan)
-    times = None if whole.times is None else np.where(mask, whole.times, 0.0)
-    prefixes = replace(whole, values=values, lengths=ends, times=times)
+    prefixes = series.read(case).cut(np.minimum(lengths[case], steps[point]))
     return prefixes, case, point == len(steps) - 1
 
 

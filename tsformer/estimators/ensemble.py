@@ -274,7 +274,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         return self.random_convolutions_.device_
 
     @property
-    def novelty_(self) -> Novelty:  # type: ignore[override]
+    def novelty_(self) -> Novelty:
         """The novelty scores of the random convolutions, which equal the transformer's."""
         return self.random_convolutions_.novelty_
 

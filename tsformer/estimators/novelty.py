@@ -1,9 +1,5 @@
-"""Novelty: how unlike the training series a series is, in its shape and in simple statistics.
+"""Novelty: how unlike the training series a series is, in its shape and in simple statistics."""
 
-Shape letters: `m` training series, `L` steps, `C` channels, `F` features, `S` statistics.
-"""
-
-from dataclasses import replace
 from math import ceil
 from typing import Annotated, Self
 
@@ -14,21 +10,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tsformer.data.preprocessor import Scaler, summarise
-from tsformer.data.series import Padded, SeriesError, SeriesSource, parts_of
+from tsformer.data.series import Padded, SeriesSource, parts_of
 from tsformer.estimators.groups import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
 from tsformer.features.ridge import group_parts
 
-#: Most training series to learn from, and most of them that are cut.
-MOST_SERIES, _MOST_CUT = 1000, 100
-#: Shares of the length at which the growth of distances is learned.
-_SHARES = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125])
-#: Least spread of a statistic over the training series, and its bound in spreads.
-_LEAST_SPREAD, _MOST_SPREADS = 0.05, 1e3
-#: Share of the usual deviation below which a channel counts as flat.
-_FLAT = 1e-3
+#: Shares of the length at which the growth of distances is learned, and most series to cut.
+_SHARES, _MOST_CUT = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125]), 100
+#: Least spread of a statistic over the training series, and its bound in spreads; and the share of
+#: the usual deviation below which a channel counts as flat.
+_LEAST_SPREAD, _MOST_SPREADS, _FLAT = 0.05, 1e3, 1e-3
 #: Least number of values that a series counts as, since its features need memory too.
-_LEAST_VALUES = 2**11
+LEAST_VALUES = 2**11
 
 
 class Leverage(Learned):
@@ -44,11 +37,10 @@ class Leverage(Learned):
     penalty: Annotated[Tensor, torch.double, "", "positive"]
     n_series: Annotated[Tensor, torch.double, "", "positive"]
 
-    def fit(self, features: Tensor, cut: Tensor, parts: list[Tensor]) -> Tensor:
-        """Learn from features ``[m, F]``; return distances ``[1 + V, m]``, without refits.
+    def fit(self, features: Tensor, cut: Tensor, folds: list[Tensor]) -> Tensor:
+        """Learn from features ``[m, F]``; return distances ``[1 + V, m]`` from the other folds.
 
-        The distance of a series is from all but its own part. `cut` ``[V, k, F]`` are other
-        features of the first `k` series, and `parts` are indices ``[n, size]`` for each size.
+        `cut` ``[V, k, F]`` are features of the first `k` series, `folds` are indices ``[n, size]``.
         """
         self.mean = features.double().mean(dim=0)
         _, singular, axes = torch.linalg.svd(features - self.mean, full_matrices=False)
@@ -59,34 +51,29 @@ class Leverage(Learned):
         shares = values / (values + self.penalty)
         # Contiguous as loaded: the same product, bit for bit.
         self.axes = (axes * (shares / self.penalty).sqrt()).float().contiguous()
-        axes, constant = axes * (shares / values).sqrt(), len(features) ** -0.5
-        rows = torch.cat([features, cut.flatten(0, 1)])
-        rows = torch.cat([self(rows).square()[:, None], (rows - self.mean) @ axes], dim=1)
-        own, cut = rows[: len(features)], rows[len(features) :].unflatten(0, cut.shape[:2])
-        rows = torch.cat([own[None], F.pad(cut, (0, 0, 0, len(own) - cut.shape[1]))])
-        squared, roots = rows[..., 0], F.pad(rows[..., 1:], (0, 1), value=constant)
+        rows = torch.cat([features[None], F.pad(cut, (0, 0, 0, len(features) - cut.shape[1]))])
+        squared, roots = self(rows).square(), (rows - self.mean) @ (axes * (shares / values).sqrt())
         # The hat matrix is root root^T.
-        for part in parts:
-            own = roots[0, part]
-            cross = own @ roots[:, part].mT
-            rest = (1 + 1e-10) * torch.eye(part.shape[1]).to(own) - own @ own.mT
-            squared[:, part] += (cross * torch.linalg.solve(rest, cross)).sum(dim=-2)
+        roots = F.pad(roots, (0, 1), value=len(features) ** -0.5)
+        for fold in folds:
+            root = roots[0, fold]
+            cross = root @ roots[:, fold].mT
+            rest = (1 + 1e-10) * torch.eye(fold.shape[1]).to(root) - root @ root.mT
+            squared[:, fold] += (cross * torch.linalg.solve(rest, cross)).sum(dim=-2)
         return squared.clamp(min=0.0).sqrt()
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the distances ``[...]`` of features ``[..., F]``."""
         b = features.double() - self.mean
-        along = (b @ self.axes.double()).square().sum(dim=-1)
-        squared = b.square().sum(dim=-1) / self.penalty - along
+        squared = b.square().sum(-1) / self.penalty - (b @ self.axes.double()).square().sum(-1)
         return (squared.clamp(min=0.0) + 1 / self.n_series).sqrt()
 
 
 class Novelty(Learned):
     """Distance from the training series, in units of their own leave-one-out distances.
 
-    The shape of a series is `F` features of random convolutions, each channel standardised within
-    the series. The distances of shape and statistics are divided by their growth for shorter
-    series and by the 0.99 quantile of the training series, and so is the larger of the two ratios.
+    The shape is features of random convolutions of standardised channels. Both distances are
+    divided by their growth for shorter series and by their 0.99 quantile, then the larger ratio is.
     """
 
     level: Annotated[Tensor, torch.double, "C"]  # the median
@@ -106,58 +93,48 @@ class Novelty(Learned):
     @torch.no_grad()
     def fit(self, series: SeriesSource, groups: Groups | None = None) -> Self:
         """Learn from training series, leaving out whole groups."""
-        chosen = np.random.default_rng(0).permutation(len(series))[:MOST_SERIES]
-        sample = series.part(chosen)
-        indices = list(parts_of(sample, _LEAST_VALUES))
-        rows = [self._features(sample.read(index), draw=not index[0]) for index in indices]
-        features, measured = (torch.cat(parts) for parts in zip(*rows, strict=True))
-        mean, std = measured.split(series.n_channels, dim=1)[:2]
-        self.level = mean.median(dim=0).values
-        logs = std.log()
+        chunks = list(parts_of(series, LEAST_VALUES))
+        values = (torch.from_numpy(series.read(index).values) for index in chunks)
+        moments = [summarise(x, ~x.isnan(), dim=(1,)) for x in values]
+        self.level = torch.cat([chunk.mean[:, 0] for chunk in moments]).median(dim=0).values
+        logs = torch.cat([chunk.std[:, 0] for chunk in moments]).log()
         unit = logs.where(logs.isfinite(), torch.nan).nanmean(dim=0).exp()
         flat = self.level.abs().where(self.level != 0, 1.0)  # for a channel that never varies
         self.unit = unit.where(unit.isfinite(), flat)
+        first = regular(self.scaler.transform(series.read(chunks[0]))).with_mask()
+        self.convolutions.draw(first.values, first.mask, torch.Generator().manual_seed(0))
+        columns = zip(*(self._measure(series.read(index)) for index in chunks), strict=True)
+        features, statistics = (torch.cat(column) for column in columns)
         self.convolutions.fit_scales(features)
-        self.spread = torch.ones((), dtype=torch.double)
-        statistics = self._scaled(features, measured)[1]
         self.spread = statistics.std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
-        self.length = torch.tensor(float(np.median(sample.lengths)), dtype=torch.double)
-        parts = [torch.arange(len(sample))[:, None]]
-        if groups is not None and (found := group_parts(torch.from_numpy(groups[chosen]))):
-            sizes = {len(part) for part in found}
-            parts = [torch.stack([part for part in found if len(part) == n]) for n in sizes]
-        n_cut = min(len(indices[0]), _MOST_CUT)
-        cut = self._scaled(*self._features(_shorter(sample.read(np.arange(n_cut)))))
-        pairs = zip(self._scaled(features, measured), cut, strict=True)
-        leverages = zip((self.of_shape, self.of_statistics), pairs, strict=True)
-        distances = torch.stack(
-            [own.fit(x, y.unflatten(0, (-1, n_cut)), parts) for own, (x, y) in leverages]
-        )
+        self.length = torch.tensor(float(np.median(series.lengths)), dtype=torch.double)
+        n, n_cut = len(series), min(len(chunks[0]), _MOST_CUT)
+        folds = None if groups is None else group_parts(torch.from_numpy(groups))
+        folds = [torch.arange(n)[:, None]] if folds is None else [fold[None] for fold in folds]
+        whole = self._scaled(features, statistics)
+        cut = self._scaled(*self._measure(_shorter(series.read(np.arange(n_cut)))))
+        of_shape = self.of_shape.fit(whole[0], cut[0].unflatten(0, (-1, n_cut)), folds)
+        of_rest = self.of_statistics.fit(whole[1], cut[1].unflatten(0, (-1, n_cut)), folds)
+        distances = torch.stack([of_shape, of_rest])
         usual = distances[..., :n_cut].quantile(0.9, dim=-1)
         self.growth = (usual / usual[:, :1]).clamp(min=1.0)
-        distances = distances[:, 0] / self._expected(sample.lengths)
+        distances = distances[:, 0] / self._expected(series.lengths)
         # A new distance exceeds that of this rank with probability 0.01, unless it is the largest.
-        rank = min(ceil((len(sample) + 1) * 0.99), len(sample)) - 1
+        rank = min(ceil((n + 1) * 0.99), n) - 1
         units = distances.sort().values[:, rank]
         # Distances of the shape are too small for few series: kernels and scales know all.
-        units[0] *= 1 + 10 / sum(map(len, parts)) ** 2
+        units[0] *= 1 + 10 / sum(map(len, folds)) ** 2
         larger = (distances / units[:, None]).amax(dim=0)
         self.quantiles = torch.cat([units, larger.sort().values[rank, None]])
         return self
 
     @torch.no_grad()
-    def score(self, series: SeriesSource) -> npt.NDArray[np.float64]:
+    def score(self, series: Padded) -> npt.NDArray[np.float64]:
         """Return the score of each series ``[n]``."""
-        scores = np.empty(len(series))
-        for index in parts_of(series, _LEAST_VALUES):
-            try:
-                shape, statistics = self._scaled(*self._features(series.read(index)))
-            except SeriesError as error:
-                raise error.among(index) from None
-            distances = torch.stack([self.of_shape(shape), self.of_statistics(statistics)])
-            ratios = distances / self._expected(series.lengths[index]) / self.quantiles[:2, None]
-            scores[index] = (ratios.amax(dim=0) / self.quantiles[2]).numpy()
-        return scores
+        shape, statistics = self._scaled(*self._measure(series))
+        distances = torch.stack([self.of_shape(shape), self.of_statistics(statistics)])
+        ratios = distances / self._expected(series.lengths) / self.quantiles[:2, None]
+        return np.asarray((ratios.amax(dim=0) / self.quantiles[2]).numpy())
 
     def check(self) -> None:
         """Raise ValueError if loaded tensors do not belong together."""
@@ -167,34 +144,31 @@ class Novelty(Learned):
         self.of_statistics.check_sizes(F=n_statistics)
         self.check_sizes(C=n, S=n_statistics, three=3, two=2, shares=len(_SHARES))
 
-    def _features(self, series: Padded, *, draw: bool = False) -> tuple[Tensor, Tensor]:
-        """Return unscaled features ``[n, F]``, and measures of the channels ``[n, S]``."""
+    def _measure(self, series: Padded) -> tuple[Tensor, Tensor]:
+        """Return unscaled features ``[n, F]`` and statistics ``[n, S]``."""
         panel = regular(self.scaler.transform(series)).with_mask()
-        if draw:
-            generator = torch.Generator().manual_seed(0)
-            self.convolutions.draw(panel.values, panel.mask, generator)
         x = torch.from_numpy(series.values)
         known = ~x.isnan()
-        moments = summarise(x, known, dim=(1,))
-        both = known[:, 1:] & known[:, :-1]
+        n_known, mean, _, low, high = moments = summarise(x, known, dim=(1,))
+        both, least, std = known[:, 1:] & known[:, :-1], _FLAT * self.unit, moments.std
         # Values are mapped to [0, 1], so that no square overflows.
-        span = (moments.high - moments.low).where(moments.high > moments.low, 1.0)
-        steps = ((x - moments.low) / span).diff(dim=1)
-        deviations = (x - moments.mean) / moments.std.where(moments.std > 0, torch.inf)
-        measured = [
-            moments.mean[:, 0],
-            moments.std[:, 0],
-            1 - moments.n_known[:, 0] / torch.from_numpy(series.lengths)[:, None],
+        span = (high - low).where(high > low, 1.0)
+        steps = ((x - low) / span).diff(dim=1)
+        statistics = [
+            ((mean - self.level) / self.unit).asinh(),
+            (std / self.unit + _FLAT).log(),
+            1 - n_known / torch.from_numpy(series.lengths)[:, None, None],
             _mean((steps == 0).float(), both),
-            span[:, 0] * _mean(steps.square(), both).sqrt(),
-            torch.maximum(moments.high - moments.mean, moments.mean - moments.low)[:, 0],
+            ((span * _mean(steps.square(), both).sqrt() + least) / (std + least)).log(),
+            ((torch.maximum(high - mean, mean - low) + least) / (std + least)).log(),
         ]
+        deviations = (x - mean) / std.where(std > 0, torch.inf)
         for lag in range(1, min(series.n_channels, 3)):
-            one, other = slice(lag, None), slice(None, -lag)
-            products = deviations[..., one] * deviations[..., other]
-            measured.append(_mean(products, known[..., one] & known[..., other]))
-        features = self.convolutions.unscaled(panel.values, panel.mask)
-        return features, torch.cat(measured, dim=1)
+            both = known[..., lag:] & known[..., :-lag]
+            statistics.append(_mean(deviations[..., lag:] * deviations[..., :-lag], both))
+        # Differences of values near the largest float64 are infinite; no logarithm is above 745.
+        finite = torch.cat(statistics, dim=2)[:, 0].nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
+        return self.convolutions.unscaled(panel.values, panel.mask), finite
 
     def _expected(self, lengths: npt.NDArray[np.int64]) -> Tensor:
         """Return the growth of both distances at some lengths ``[2, n]``."""
@@ -202,33 +176,20 @@ class Novelty(Learned):
         rows = [np.exp(np.interp(at, -np.log(_SHARES), row)) for row in self.growth.log().numpy()]
         return torch.from_numpy(np.stack(rows))
 
-    def _scaled(self, features: Tensor, measured: Tensor) -> tuple[Tensor, Tensor]:
-        """Scale features of the shape ``[n, F]``; return statistics ``[n, S]``, in spreads."""
-        n_channels, least = len(self.unit), _FLAT * self.unit
-        mean, std, missing, unchanged, size, largest = measured.split(n_channels, dim=1)[:6]
-        statistics = [
-            ((mean - self.level) / self.unit).asinh(),
-            (std / self.unit + _FLAT).log(),
-            missing,
-            unchanged,
-            ((size + least) / (std + least)).log(),
-            ((largest + least) / (std + least)).log(),
-            measured[:, 6 * n_channels :],
-        ]
-        # Differences of values near the largest float64 are infinite; no logarithm is above 745.
-        found = torch.cat(statistics, dim=1).nan_to_num(0.0, _MOST_SPREADS, -_MOST_SPREADS)
-        bounded = (found / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
+    def _scaled(self, features: Tensor, statistics: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale features of the shape, and divide statistics by their spreads."""
+        bounded = (statistics / self.spread).clamp(-_MOST_SPREADS, _MOST_SPREADS)
         return self.convolutions.scale(features), bounded
 
 
 def _mean(x: Tensor, known: Tensor) -> Tensor:
-    """Average over the known steps; 0 without any."""
-    return x.where(known, 0.0).sum(dim=1) / known.sum(dim=1).clamp(min=1)
+    """Average over the known steps ``[n, 1, C]``; 0 without any."""
+    return x.where(known, 0.0).sum(1, keepdim=True) / known.sum(1, keepdim=True).clamp(min=1)
 
 
 def _shorter(series: Padded) -> Padded:
     """Cut series around each share, from the first value and from the end in turn."""
-    n, n_steps, last = len(series), series.n_steps, len(_SHARES) - 1
+    n, last = len(series), len(_SHARES) - 1
     whole = series.read(np.tile(np.arange(n), last))
     # At a share alone all series of a periodic process may have whole periods.
     places = np.add.outer(np.arange(1, last + 1), (np.arange(n) + 0.5) / n - 0.5).ravel()
@@ -236,8 +197,4 @@ def _shorter(series: Padded) -> Padded:
     lengths = np.ceil(shares * whole.lengths).astype(np.int64)
     start, first = whole.lengths - lengths, (~np.isnan(whole.values).all(axis=2)).argmax(axis=1)
     start[::2] = np.minimum(start, first)[::2]  # with a value, as the last step has one
-    steps = np.minimum(start[:, None] + np.arange(n_steps), n_steps - 1)
-    values = np.take_along_axis(whole.values, steps[..., None], axis=1)
-    values[np.arange(n_steps) >= lengths[:, None]] = np.nan
-    times = None if whole.times is None else np.take_along_axis(whole.times, steps, axis=1)
-    return replace(whole, values=values, lengths=lengths, times=times)
+    return whole.cut(lengths, start)

@@ -17,7 +17,6 @@ from tsformer._devices import resolve_device
 from tsformer._precision import in_plain_torch
 from tsformer.data.preprocessor import Scaler
 from tsformer.estimators import classification
-from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.saving import load_checked
 from tsformer.estimators.series_estimator import (
     SeriesEstimator,
@@ -26,7 +25,12 @@ from tsformer.estimators.series_estimator import (
     fit_transform,
     get_feature_names_out,
 )
-from tsformer.estimators.settings import better_scaling, fitted_convolutions, trial_sample
+from tsformer.estimators.settings import (
+    better_scaler,
+    fitted_convolutions,
+    fitted_scalers,
+    trial_sample,
+)
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import LabelTarget, Targets
 from tsformer.features.random_convolutions import regular
@@ -162,13 +166,13 @@ class RandomConvolutionClassifier(
             some.series = some.series.padded()
             fewer = {"n_features": self.n_features and max(self.n_features // 8, 168)}
             fewer |= {"n_groups": self.n_groups and max(2 * (self.n_groups // 16), 2)}
-            scaling = better_scaling(some, **options | fewer).scaling
+            scalers = fitted_scalers(some, ("series", "channel"))
+            scaling = better_scaler(scalers, some, **options | fewer).scaling
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, data, **options | sizes)
         self.models_, self._repeated = [model.to(self.device_).eval()], data.repeated
-        self.novelty_ = Novelty(series.n_channels, self.preprocessor_.time_step)
-        self.novelty_.fit(data.series, data.groups)
+        self._keep_sample(data)
         self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
         by = "leaving out " + ("groups" if grouped else "single series")

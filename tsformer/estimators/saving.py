@@ -285,6 +285,7 @@ def by_name(encoding: Any) -> Any:
 @in_plain_torch
 def getstate(estimator: Any) -> dict[str, Any]:
     """Return the state for pickle, with the weights on the CPU."""
+    hasattr(estimator, "novelty_")  # learned now, so that no training series is pickled
     state: dict[str, Any] = BaseEstimator.__getstate__(estimator)
     if "models_" in state and estimator.device_.type != "cpu":
         state = {**state, "models_": [deepcopy(model).cpu() for model in estimator.models_]}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
@@ -26,11 +27,11 @@ from tsformer._precision import in_plain_torch, resolve_precision
 from tsformer.data.layout import check_ids, refuse_recording, series_ids
 from tsformer.data.panel import AnyPanel
 from tsformer.data.preprocessor import Preprocessor
-from tsformer.data.series import Padded, SeriesError, SeriesSource
+from tsformer.data.series import Padded, SeriesError, SeriesSource, parts_of
 from tsformer.data.table import TableSchema
 from tsformer.estimators import saving
 from tsformer.estimators.groups import Groups, first_equal, merge_copies, read_groups
-from tsformer.estimators.novelty import Novelty
+from tsformer.estimators.novelty import LEAST_VALUES, Novelty
 from tsformer.estimators.schema import Schema
 from tsformer.estimators.summary import Summary, recipe_of
 from tsformer.estimators.targets import Target, Targets
@@ -39,6 +40,8 @@ from tsformer.training.inference import forward, place
 
 #: Number of series per chunk of outputs.
 _CHUNK = 2**16
+#: Most series that `novelty_` learns from, and most of their values that are kept for it, 8 MiB.
+_MOST_SAMPLED, _MOST_KEPT = 1000, 2**20
 
 _Result = TypeVar("_Result")
 
@@ -125,8 +128,6 @@ class SeriesEstimator(BaseEstimator):
     schema_: Schema
     #: What the targets mean; learned by `fit`.
     target_: Target
-    #: Distances from the training series; absent from a model saved without them.
-    novelty_: Novelty
     #: Columns of the training table, saved so that other tables are read alike; set by the reader.
     table_schema_: TableSchema
     #: MLflow run of the fit, saved so that later scores can be added; set by the tracker.
@@ -286,12 +287,12 @@ class SeriesEstimator(BaseEstimator):
         return pd.DataFrame(output, index=ids)
 
     def _in_chunks(
-        self, series: SeriesSource, function: Callable[[SeriesSource], _Result]
+        self, series: SeriesSource, function: Callable[[SeriesSource], _Result], size: int = _CHUNK
     ) -> Iterator[tuple[slice, _Result]]:
         """Yield rows and results of a function, chunk by chunk."""
         n = len(series)
-        for start in range(0, n, _CHUNK):
-            index = np.arange(start, min(start + _CHUNK, n))
+        for start in range(0, n, size):
+            index = np.arange(start, min(start + size, n))
             try:
                 result = function(series if len(index) == n else series.part(index))
             except SeriesError as error:
@@ -321,6 +322,26 @@ class SeriesEstimator(BaseEstimator):
                 "training; check X for wrong units, and for numbers that mark missing values",
             )
         return outputs
+
+    def _keep_sample(self, data: TrainingData) -> None:
+        """Keep the series of `novelty_`; learn from stored or large ones now."""
+        self.__dict__.pop("novelty_", None)
+        chosen = np.random.default_rng(0).permutation(len(data.series))[:_MOST_SAMPLED]
+        sample, groups = data.series.part(chosen), data.groups
+        self._sample = sample, None if groups is None else groups[chosen]
+        if not isinstance(sample, Padded) or sample.values.size > _MOST_KEPT:
+            _ = self.novelty_
+
+    @cached_property
+    @in_plain_torch
+    def novelty_(self) -> Novelty:
+        """Distances from the training series, learned at the first use; absent if not saved."""
+        if (sample := vars(self).get("_sample")) is None:
+            raise AttributeError(f"this {type(self).__name__} has no distances for novelty scores")
+        novelty = Novelty(self.n_channels_, self.preprocessor_.time_step).fit(*sample)
+        self.__dict__["novelty_"] = novelty  # before the sample goes: another thread may read it
+        del self._sample
+        return novelty
 
     @in_plain_torch
     def novelty_score(self, X: Any, times: Any = None) -> npt.NDArray[np.float64]:
@@ -364,7 +385,9 @@ class SeriesEstimator(BaseEstimator):
                 f"this {type(self).__name__} has no novelty scores: it was fitted to 1 series, or "
                 "saved without them; fit it again, to 2 series or more"
             )
-        return novelty.score(series)
+        size = len(next(parts_of(series, LEAST_VALUES)))
+        chunks = self._in_chunks(series, lambda chunk: novelty.score(chunk.padded()), size)
+        return np.concatenate([scores for _, scores in chunks])
 
     def summary(self) -> Summary:
         """Summarise layers, sizes, and the values that `fit` used for every "auto".

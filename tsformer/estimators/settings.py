@@ -1,6 +1,6 @@
 """Settings: the value of every parameter that may be "auto", resolved once for a fit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -57,6 +57,8 @@ _CLEARLY_LESS = 0.9
 _PASSES = 32
 #: Smallest agreement on unaugmented series for a meaningful ratio.
 _LEAST_AGREEMENT = 0.2
+#: Relative error of the temperatures that compare scalings: 1e-6 of a loss.
+_TOLERANCE = 1e-3
 _PENALTIES, _N_FOLDS, _SEED, _CPU = np.logspace(0, 5, 6), 5, 0, torch.device("cpu")
 
 
@@ -69,18 +71,18 @@ def suited_scaling(data: TrainingData) -> str | None:
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
     # Random convolutions are invariant to the amplitude, but a network is not.
-    over_all, by_itself = (Scaler(name).fit(data.series) for name in ("channel", "series"))
+    scalers = fitted_scalers(data, ("channel", "series"))
     n_flat = n_varying = 0
     for index in parts_of(data.series):
         x = torch.from_numpy(data.series.read(index).values)
-        whole, own = (scaler.moments(x, ~x.isnan())[1] for scaler in (over_all, by_itself))
-        n_flat += int((own < _FLAT * whole).sum())
-        n_varying += int(own.isfinite().sum())
+        of_all, of_series = (scaler.moments(x, ~x.isnan())[1] for scaler in scalers)
+        n_flat += int((of_series < _FLAT * of_all).sum())
+        n_varying += int(of_series.isfinite().sum())
     if n_flat > _MOST * n_varying:
         return "series+size"
     options: dict[str, Any] = {"n_features": n_features, "n_groups": n_groups, "seed": _SEED}
-    options |= {"kind": Classes(classes), "device": _CPU, "scalings": ("channel", "series")}
-    return better_scaling(replace(data, targets=of_class), **options).scaling
+    options |= {"kind": Classes(classes), "device": _CPU}
+    return better_scaler(scalers, replace(data, targets=of_class), **options).scaling
 
 
 def regression_recipe(
@@ -123,7 +125,13 @@ def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
     return np.isin(np.arange(n_series), drawn)
 
 
-def better_scaling(
+def fitted_scalers(data: TrainingData, scalings: Iterable[str]) -> list[Scaler]:
+    """Fit a scaler of each name."""
+    return [Scaler(name, gap_flag=None).fit(data.series) for name in scalings]
+
+
+def better_scaler(
+    scalers: Sequence[Scaler],
     data: TrainingData,
     *,
     n_features: int,
@@ -131,10 +139,8 @@ def better_scaling(
     kind: LabelTarget,
     seed: int,
     device: torch.device,
-    scalings: tuple[str, str] = ("series", "channel"),
 ) -> Scaler:
-    """Return the fitted scaling with the lower leave-one-out cross-entropy."""
-    scalers = [Scaler(name, gap_flag=None).fit(data.series) for name in scalings]
+    """Return the one of two fitted scalers with the lower leave-one-out cross-entropy."""
     panels = [scaler.transform(data.series) for scaler in scalers]
     if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
         return scalers[0]
@@ -142,7 +148,7 @@ def better_scaling(
     features = [_convolved(regular(x), made(), seed=seed, device=device) for x in panels]
     with threads(work=_PASSES * min(features[0].shape) ** 2):
         systems = [system_of(each, kind=kind, **given) for each in features]
-        losses = losses_of(systems, kind)[1].amin(dim=1).float()
+        losses = losses_of(systems, kind, tolerance=_TOLERANCE)[1].amin(dim=1).float()
     return scalers[int(losses[1] < losses[0])]
 
 

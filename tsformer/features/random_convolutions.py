@@ -234,33 +234,32 @@ class MiniRocket(Learned):
         n_biases[: self.per_kernel - int(n_biases.sum())] += 1
         self.dilations, self.n_biases, n_biases_of = dilations, n_biases, n_biases.tolist()
         n_groups = N_KERNELS // _TOGETHER
-        channels = draw_channels(len(dilations), n_groups, n_channels, generator)
-        self.channels = channels.to(x.device)
+        self.channels = draw_channels(len(dilations), n_groups, n_channels, generator)
+        channels = self.channels.repeat_interleave(N_KERNELS // self.channels.shape[1], dim=1)
+        drawn = torch.randint(n_series, (len(dilations), N_KERNELS), generator=generator)
         quantiles = torch.arange(1, int(n_biases.sum()) * N_KERNELS + 1, dtype=torch.float64)
-        quantiles = (quantiles * _GOLDEN % 1).to(x.device)
-        every = torch.ones_like(x[:, 0], dtype=torch.bool) if mask is None else mask
+        quantiles = quantiles * _GOLDEN % 1
+        every = torch.ones_like(x[:1, 0], dtype=torch.bool)
         at_once = min(max(_VALUES // x[0].numel(), 1), N_KERNELS)
-        kernels, place = self._kernels[:, None].to(x.device), 0
-        padded = torch.arange(N_KERNELS, device=x.device)[:, None] < N_KERNELS // 2
+        kernels, position = self._kernels[:, None], 0
+        padded = torch.arange(N_KERNELS)[:, None] < N_KERNELS // 2
         ends: list[tuple[Tensor, Tensor, Tensor]] = []
         for number, dilation in enumerate(dilations.tolist()):
-            drawn = torch.randint(n_series, (N_KERNELS,), generator=generator).to(x.device)
-            groups = self.channels[number]
-            groups = groups.repeat_interleave(N_KERNELS // len(groups), 0)
             for start in range(0, N_KERNELS, at_once):
                 some = slice(start, start + at_once)
-                series = torch.einsum("kcl,kc->kl", x[drawn[some]], groups[some])
+                cases = drawn[number, some]
+                series = torch.einsum("kcl,kc->kl", x[cases], channels[number, some])
                 blocks = [block for _, block in responses(series[None], kernels[some], dilation)]
-                valid = every[drawn[some]]
+                valid = every if mask is None else mask[cases]
                 (whole,) = _whole(valid, [dilation])
                 valid = valid.where(padded[some] == (number % 2 == 0), whole)
                 convolved = torch.cat(blocks, -1)[0].masked_fill_(~valid, torch.inf)
                 # NumPy sorts ten times faster.
-                ordered = torch.from_numpy(np.sort(convolved.cpu().numpy(), axis=1)).to(x.device)
+                ordered = torch.from_numpy(np.sort(convolved.numpy(), axis=1))
                 last = (valid.sum(dim=1, keepdim=True) - 1).clamp(min=0)
-                n_places = len(valid) * n_biases_of[number]
-                at = quantiles[place : place + n_places].view(len(valid), -1) * last
-                place += n_places
+                n_places = len(ordered) * n_biases_of[number]
+                at = quantiles[position : position + n_places].view(len(ordered), -1) * last
+                position += n_places
                 low, high = ordered.gather(1, at.long()), ordered.gather(1, at.ceil().long())
                 ends.append((low.flatten(), high.flatten(), at.flatten()))
         low, high, at = (torch.cat(each) for each in zip(*ends, strict=True))

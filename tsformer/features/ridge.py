@@ -288,10 +288,13 @@ def _choice_of(
     return *best, float((least - lowest) / span) if span > 1e-12 else 0.0
 
 
-def losses_of(systems: Sequence[_Decomposed | _Solved], kind: Any) -> tuple[Tensor, Tensor]:
+def losses_of(
+    systems: Sequence[_Decomposed | _Solved], kind: Any, tolerance: float = 1e-6
+) -> tuple[Tensor, Tensor]:
     """Return softmax targets of some series, and losses ``[S, A]`` of each system's penalties.
 
     The losses are leave-one-out. The systems have the same targets, and features of one shape.
+    `tolerance` is the relative error of the temperatures.
     """
     problem, shape, losses = systems[0].problem, kind.shape, []
     y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
@@ -308,7 +311,7 @@ def losses_of(systems: Sequence[_Decomposed | _Solved], kind: Any) -> tuple[Tens
             for system, alpha in zip(systems, few, strict=True)
         ]
         scores = y - torch.stack(residuals)
-        losses.append(_calibrated(_softmaxed(scores, shape), wanted, w)[1].mean(dim=-1))
+        losses.append(_calibrated(_softmaxed(scores, shape), wanted, w, tolerance)[1].mean(dim=-1))
     return wanted, torch.cat(losses, dim=1)
 
 
@@ -356,7 +359,9 @@ def _some(
     return chosen, list(torch.arange(len(chosen)).split(sizes[:n_parts]))
 
 
-def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+def _calibrated(
+    scores: Tensor, wanted: Tensor, weights: Tensor, tolerance: float = 1e-6
+) -> tuple[Tensor, Tensor]:
     """Return the scales of scores ``[..., n, K]`` with the least cross-entropies, and these."""
     dot, squares = torch.linalg.vecdot, scores.square()
     aims = (wanted * scores).sum(dim=-1)
@@ -372,7 +377,7 @@ def _calibrated(scores: Tensor, wanted: Tensor, weights: Tensor) -> tuple[Tensor
         low, high = low.where(slope > 0, scale), scale.where(slope > 0, high)
         step = scale - slope / curvature
         step = step.where((curvature > 0) & (low < step) & (step < high), (low * high).sqrt())
-        close = (step - scale).abs() <= 1e-6 * scale
+        close = (step - scale).abs() <= tolerance * scale
         scale = scale.where(done, step)
         done |= close
         if done.all():

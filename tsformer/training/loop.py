@@ -78,7 +78,8 @@ def train(
         If the loss of an epoch is not finite; if several processes share a run with an objective or
         frozen parameters.
     """
-    model.to(plan.device)
+    if next(model.parameters()).device != plan.device:  # a move visits all modules, for 0.5 ms
+        model.to(plan.device)
     history = History() if history is None else history
     ranks = Ranks.current()
     state = TrainingState(model, plan, history, epochs_before=len(history))
