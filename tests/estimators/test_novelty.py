@@ -160,9 +160,8 @@ def test_distances_are_learned_from_a_copy_and_no_series_is_pickled():
     clf = convolutions().fit(training, np.arange(30) % 2)
     row, pickled = training[3, 0].tobytes(), pickle.dumps(clf)
     training[:] = 0
-    expected = Novelty(1, None).fit(
-        to_source(sensors(30, 0)[np.random.default_rng(0).permutation(30), :1])
-    )
+    order = np.random.default_rng(0).permutation(30)
+    expected = Novelty(1, None).fit(to_source(sensors(30, 0)[order, :1]))
     scores = clf.novelty_score(new)
     np.testing.assert_array_equal(scores, expected.score(to_source(new)))
     np.testing.assert_array_equal(scores, pickle.loads(pickled).novelty_score(new))
