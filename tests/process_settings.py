@@ -4,9 +4,12 @@ import locale
 import logging
 import os
 import random
+import resource
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import getcontext
 from typing import Any
 
@@ -51,3 +54,14 @@ def settings() -> dict[str, Any]:
         "modes": torch._C._len_torch_function_stack(),
         "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
     }
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """A block in which no file can grow beyond a thousand bytes: the system itself refuses."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

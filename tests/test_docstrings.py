@@ -40,11 +40,9 @@ def test_examples_run(name: str) -> None:
     assert failed == 0
 
 
-BY_NAME = [
-    package.find(name)
-    for package in (encodings, augmentation, objectives)
-    for name in package.names()
-]
+ENCODINGS = [encodings.find(name) for name in encodings.names()]
+BY_NAME = [*ENCODINGS, *map(augmentation.find, augmentation.names())]
+BY_NAME += map(objectives.find, objectives.names())
 IN_FULL = [TSTransformerClassifier, TSEnsembleClassifier, RandomConvolutionClassifier]
 BY_REFERENCE = [TSTransformerRegressor, TSTransformerEncoder]
 
@@ -74,6 +72,8 @@ def test_every_parameter_is_documented_with_its_default(described: type) -> None
             assert text.strip('"') == str(default), name
     if described not in BY_REFERENCE:
         assert list(stated) == list(signature)
+        sizes = {"d_model": 16, "n_heads": 2, "max_len": 8}
+        described(**{name: sizes[name] for name in sizes if described in ENCODINGS})
         return
     assert "**parameters\n    As in `TSTransformerClassifier`" in inspect.getdoc(described)
     assert signature.keys() - stated <= inspect.signature(TSTransformerClassifier).parameters.keys()

@@ -190,15 +190,3 @@ def test_shares_and_places_of_slices_are_uniform_and_speeds_have_the_deviation_s
     ratio = torch.log(speed / (2 - speed))
     assert abs(ratio.mean()) < 0.02
     assert abs(ratio.std() - 0.3 * 2**0.5) < 0.02
-
-
-@pytest.mark.parametrize(
-    ("make", "option", "value"),
-    [
-        *((Warp, "sigma", 5.1), (Warp, "knots", 1), (Slice, "min_share", -0.1)),
-        *((CutMix, "max_share", None), (Jitter, "sigma", float("inf"))),
-    ],
-)
-def test_option_out_of_range_is_named(make, option, value):
-    with pytest.raises((TypeError, ValueError), match=f"{option} of {make.name}"):
-        make(**{option: value})

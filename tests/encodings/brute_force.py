@@ -157,37 +157,39 @@ def embed_wavelet(e, x, i, t):
     return out
 
 
+def turned(x: Tensor, waves: list[tuple]) -> Tensor:
+    """Rotate pair `k` of the features of `x` by the cosine and sine ``waves[k]``."""
+    out = list(x)
+    for k, (cos, sin) in enumerate(waves):
+        out[2 * k] = cos * x[2 * k] - sin * x[2 * k + 1]
+        out[2 * k + 1] = sin * x[2 * k] + cos * x[2 * k + 1]
+    return torch.stack(out)
+
+
 def rotate_rope(e, x, role, h, i, t, scale=lambda k: 1.0):
-    turned = list(x)
+    waves = []
     for k in range(e.rotated // 2):
         angle = t[i] * e.base ** (-2 * k / e.rotated)
-        even = math.cos(angle) * x[2 * k] - math.sin(angle) * x[2 * k + 1]
-        odd = math.sin(angle) * x[2 * k] + math.cos(angle) * x[2 * k + 1]
-        turned[2 * k], turned[2 * k + 1] = scale(k) * even, scale(k) * odd
-    return torch.stack(turned)
+        waves.append((scale(k) * math.cos(angle), scale(k) * math.sin(angle)))
+    return turned(x, waves)
 
 
 def rotate_learnable_rope(e, x, role, h, i, t):
-    turned = list(x)
-    for k, logarithm in enumerate(e.log_frequencies[h - 1]):
-        cos, sin = torch.cos(t[i] * logarithm.exp()), torch.sin(t[i] * logarithm.exp())
-        turned[2 * k] = cos * x[2 * k] - sin * x[2 * k + 1]
-        turned[2 * k + 1] = sin * x[2 * k] + cos * x[2 * k + 1]
-    return torch.stack(turned)
+    angles = [t[i] * logarithm.exp() for logarithm in e.log_frequencies[h - 1]]
+    return turned(x, [(torch.cos(angle), torch.sin(angle)) for angle in angles])
 
 
 def rotate_fope(e, x, role, h, i, t):
     n_whole = e.weights.shape[-1]
     angles = [t[i] * e.base ** (-2 * k / e.rotated) for k in range(n_whole)]
-    turned = list(x)
+    waves = []
     for k in range(n_whole):
         cos, sin = math.cos(angles[k]), math.sin(angles[k])
         for m in range(n_whole):
             cos = cos + e.weights[0, h - 1, m, k] * math.cos(angles[m])
             sin = sin + e.weights[1, h - 1, m, k] * math.sin(angles[m])
-        turned[2 * k] = cos * x[2 * k] - sin * x[2 * k + 1]
-        turned[2 * k + 1] = sin * x[2 * k] + cos * x[2 * k + 1]
-    return torch.stack(turned)
+        waves.append((cos, sin))
+    return turned(x, waves)
 
 
 def rotate_pope(e, x, role, h, i, t):

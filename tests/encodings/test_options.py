@@ -1,6 +1,5 @@
 """What is particular to one encoding: its options, its draws, the pitfalls of its formula."""
 
-import inspect
 import math
 
 import pytest
@@ -18,33 +17,8 @@ def steps(n: int) -> torch.Tensor:
     return torch.arange(float(n))[None]
 
 
-WRONG = {
-    "fourier": {"gamma": [0.0]},
-    "cape": {"max_shift": [-1.0], "max_jitter": [-1.0], "max_scale": [0.5]},
-    "conv": {"kernel_size": [4]},
-    "rope": {"fraction": [1.5]},
-    "xpos": {"fraction": [-1], "gamma": [0.0], "scale_base": [-5.0]},
-    "kerple": {"variant": ["pow"]},
-    "shaw": {"max_distance": [0]},
-    "t5": {"max_distance": [0], "n_buckets": [7, 2]},
-    "sine_spe": {"n_sines": [0]},
-    "conv_spe": {"kernel_size": [0], "n_realizations": [0]},
-    "wavelet": {"wavelet": ["db3"], "n_levels": [0]},
-    "lspe": {"init_std": [0.0], "apply_to": ["sums"]},
-}
-
-
-@pytest.mark.parametrize(
-    ("name", "option", "value"),
-    [(n, o, v) for n, options in WRONG.items() for o in options for v in options[o]],
-)
-def test_option_out_of_range_is_named(name, option, value):
-    with pytest.raises(ValueError, match=option):
-        resolve(name, **SIZES, **{option: value})
-
-
 def test_a_rotation_needs_a_pair():
-    with pytest.raises(ValueError, match="2 heads"):
+    with pytest.raises(ValueError):
         resolve("rope", d_model=4, n_heads=4, max_len=5)
 
 
@@ -184,9 +158,8 @@ def test_pope_leaves_features_of_an_earlier_part_as_they_are():
 
 E, N = 3, 7
 NARROW = {"d_model": E, "n_heads": 1, "max_len": N}
-STOCHASTIC = ("sine_spe", "conv_spe")
 
-both = pytest.mark.parametrize("name", STOCHASTIC)
+every_spe = pytest.mark.parametrize("name", ["sine_spe", "conv_spe"])
 
 
 def scores(encoding, q, k, n=N):
@@ -195,7 +168,7 @@ def scores(encoding, q, k, n=N):
     return (q @ k.mT)[0, 0]
 
 
-@both
+@every_spe
 def test_spe_seed_determines_noise(name):
     first = resolve(name, **NARROW, seed=3)
     torch.manual_seed(1)
@@ -207,7 +180,7 @@ def test_spe_seed_determines_noise(name):
     assert torch.equal(scores(first.eval(), q, q), scores(again.eval(), q, q))
 
 
-@both
+@every_spe
 def test_spe_resamples_in_training_if_set(name):
     q = torch.ones(E)
     kept, redrawn = resolve(name, **NARROW), resolve(name, **NARROW, resample=True)
@@ -216,16 +189,9 @@ def test_spe_resamples_in_training_if_set(name):
     assert torch.equal(scores(redrawn.eval(), q, q), scores(redrawn, q, q))
 
 
-every_wavelet = pytest.mark.parametrize("wavelet", WAVELETS)
-
-
-def low_pass(wavelet: str) -> torch.Tensor:
-    return torch.tensor(WAVELETS[wavelet], dtype=torch.float64)
-
-
-@every_wavelet
+@pytest.mark.parametrize("wavelet", WAVELETS)
 def test_filters_are_orthonormal_and_smooth(wavelet):
-    h = low_pass(wavelet)
+    h = torch.tensor(WAVELETS[wavelet], dtype=torch.float64)
     for shift in range(len(h) // 2):
         product = (h[2 * shift :] * h[: len(h) - 2 * shift]).sum().item()
         assert product == pytest.approx(float(shift == 0), abs=1e-12)
@@ -235,35 +201,6 @@ def test_filters_are_orthonormal_and_smooth(wavelet):
     for degree in range(len(h) // 2):
         moment = (high * torch.arange(len(h)) ** float(degree)).sum().item()
         assert moment == pytest.approx(0, abs=1e-8)
-
-
-#: Under which the published results were computed.
-DEFAULTS = {
-    **{"alibi": {"signed": False}, "cape": {"max_jitter": 0.5, "max_scale": 1.1, "base": 10000.0}},
-    **{"cope": {"init_std": 0.02}, "conv": {"kernel_size": 9, "causal": False}},
-    "conv_spe": {"kernel_size": 33, "resample": False, "seed": 0},
-    **{"dape": {"static": "fire", "d_hidden": 32}, "erpe": {"causal": False}},
-    **{"fire": {"d_hidden": 32, "signed": True}, "fixed": {"base": 10000.0}},
-    **{"fope": {"fraction": 1.0, "init_std": 0.3}, "fourier": {"gamma": 10.0, "trainable": True}},
-    **{"gaussian": {"trainable": True}, "kerple": {"variant": "log"}},
-    **{"learnable_rope": {"base": 10000.0, "fraction": 1.0}, "learnable": {"init_std": 0.02}},
-    "lspe": {"dropout": 0.1, "apply_to": "encoding", "base": 10000.0},
-    **{"pope": {"base": 10000.0}, "rope": {"base": 10000.0, "fraction": 1.0}},
-    **{"shaw": {"init_std": 0.02}, "sine_spe": {"n_sines": 1, "resample": False, "seed": 0}},
-    **{"t5": {"n_buckets": 32, "init_std": 0.02}, "tape": {"base": 10000.0}},
-    **{"tupe": {"init_std": 0.02}, "wavelet": {"wavelet": "db4", "causal": False}},
-    "xpos": {"base": 10000.0, "fraction": 1.0, "gamma": 0.4},
-}
-
-
-def test_defaults():
-    defaults = {}
-    for cls in vars(encodings).values():
-        if inspect.isclass(cls) and getattr(cls, "name", None) in encodings.names():
-            parameters = inspect.signature(cls).parameters.values()
-            options = {p.name: p.default for p in parameters if p.default not in (p.empty, None)}
-            defaults |= {cls.name: options} if options else {}
-    assert defaults == DEFAULTS
 
 
 def test_sine_spe_starts_with_slow_waves():

@@ -102,17 +102,13 @@ D, H, N = 8, 2, 5
 T = torch.arange(N * 1.0)[None]
 
 
-@pytest.fixture
-def rope():
-    return resolve("rope", d_model=D, n_heads=H, max_len=N)
-
-
 def make_block(**options) -> TransformerBlock:
     torch.manual_seed(0)
     return TransformerBlock(EncoderConfig(d_model=D, n_heads=H, d_ff=12, dropout=0.0, **options))
 
 
-def test_norms_come_before_or_after_each_branch(rope):
+def test_norms_come_before_or_after_each_branch():
+    rope = resolve("rope", d_model=D, n_heads=H, max_len=N)
     block, x = make_block(), torch.randn(2, N, D)
     half = x + block.attention(F.layer_norm(x, (D,)), T, rope)
     expected = half + block.feed_forward(F.layer_norm(half, (D,)))

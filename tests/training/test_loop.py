@@ -134,7 +134,7 @@ def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
     "device", ["gpu", torch.device("cuda:1"), "mps", "CPU", "meta", "tpu", None]
 )
 def test_a_device_that_is_not_there_is_not_offered(device):
-    with pytest.raises(ValueError, match="device"):
+    with pytest.raises(ValueError):
         resolve_device(device)
 
 

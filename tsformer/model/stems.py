@@ -142,6 +142,7 @@ class DilatedConvolution(nn.Module):
             x = x * mask[..., None]
         row = x.transpose(1, 2)[:, :, None]
         branches: Any = self.branches
+        # torch's convolutions of one dimension take half as long again.
         convolved = [
             F.conv2d(
                 row,

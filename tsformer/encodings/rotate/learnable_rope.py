@@ -39,18 +39,7 @@ class LearnableRoPE(RoPE, name="learnable_rope"):
     per_block = True
     reference = "Huang and Chen 2025"
 
-    def __init__(
-        self,
-        *,
-        d_model: int,
-        n_heads: int,
-        max_len: int,
-        base: float = 10000.0,
-        fraction: float = 1.0,
-    ):
-        super().__init__(
-            d_model=d_model, n_heads=n_heads, max_len=max_len, base=base, fraction=fraction
-        )
+    def _add_weights(self, n_heads: int) -> None:
         initial = super()._frequencies(torch.zeros(())).log()
         self.log_frequencies = nn.Parameter(initial.repeat(n_heads, 1))
 

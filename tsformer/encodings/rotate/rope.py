@@ -57,6 +57,10 @@ class RoPE(PositionalEncoding, name="rope"):
             raise ValueError(f"fraction of {self.label} must be in (0, 1]; got {fraction!r}")
         self.rotated = max(int(fraction * width) // 2, 1) * 2
         self.base = base
+        self._add_weights(n_heads)
+
+    def _add_weights(self, n_heads: int) -> None:
+        """Create the trained frequencies of a subclass."""
 
     def rotate(self, q: Tensor, k: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         cos, sin = self._cos_sin(t)
