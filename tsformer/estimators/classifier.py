@@ -438,4 +438,4 @@ class TSTransformerClassifier(ClassifierMixin, TransformerEstimator):
         super().restore_models(described, saved)
         self.temperatures_ = read_fields(described, temperatures=list[Positive])["temperatures"]
         if len(self.temperatures_) != len(self.models_):
-            raise ValueError(f"temperatures must be {len(self.models_)}, one of each member")
+            raise ValueError(f"temperatures must be {len(self.models_)}, as many as members")

@@ -297,7 +297,7 @@ class StreamingClassifier:
     With `length`, it predicts every complete window that `tsformer.data.windows` would cut.
     Otherwise it answers about one series as `EarlyClassifier.decide` does, but also after the full
     length if its last values are missing. Each prefix or window is classified as a whole, because a
-    later step changes the scaling, gaps and attention of earlier ones.
+    later step changes the scaling, gaps and attention of earlier steps.
 
     Parameters
     ----------
@@ -362,15 +362,13 @@ class StreamingClassifier:
             return self._answer
         item, self.answers = native_item(chunk, "chunk"), []
         item = as_channels(item, "chunk").T if isinstance(item, np.ndarray) else item
-        steps, begin = pd.DataFrame(item), self._n_dropped + sum(map(len, self._kept))
-        if times is not None:
-            steps = steps.set_axis(pd.Index(to_numpy(times)))
-        elif isinstance(steps.index, pd.RangeIndex):
-            steps = steps.set_axis(pd.RangeIndex(begin, begin + len(steps)))
-        for kept in self._kept:
-            if {*steps} != {*kept}:
-                raise ValueError(f"chunk has channels {[*steps]}; pass the same {[*kept]} again")
-        steps = pd.concat([*self._kept, steps])
+        steps = pd.DataFrame(item)
+        steps = steps if times is None else steps.set_axis(pd.Index(to_numpy(times)))
+        tables = [*self._kept, steps]
+        if len({frozenset(table) for table in tables}) > 1:
+            raise ValueError(f"chunk has channels {[*steps]}; pass the same {[*tables[0]]} again")
+        numbered = all(isinstance(table.index, pd.RangeIndex) for table in tables)
+        steps = pd.concat(tables, ignore_index=numbered)
         if self.length is not None:
             return self._answer_windows(steps)
         if not steps.isna().all(axis=None):
@@ -459,7 +457,7 @@ class _Answers(NamedTuple):
 def _ask(
     early: EarlyClassifier, X: Any, times: Any, *, complete: bool = False, known: Any = ()
 ) -> tuple[Padded, _Answers, _Ints]:
-    """Return series, answers at all points, of which some are known, and indices of the final."""
+    """Return series, the answers at all points, and the indices of final answers."""
     check_is_fitted(early)
     series = _read(early.classifier_, X, times)
     prefixes, case, last = _prefixes(series, early.steps_, complete=complete)

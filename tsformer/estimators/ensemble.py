@@ -215,7 +215,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         labels = self.target_.decode(data.targets)
         with layout_is_checked():
             estimator.fit(data.series, labels, sample_weight=data.weights, groups=data.groups)
-        estimator.schema_ = self.schema_  # so that it reads what the ensemble reads
+        estimator.schema_ = self.schema_  # to read the same series as the ensemble
 
     def _add_transformer(
         self, transformer: TSTransformerClassifier, data: TrainingData, observation: Fit, end: float

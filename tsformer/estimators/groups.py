@@ -1,4 +1,4 @@
-"""Groups of series: what is left out or held out has no group or copy among the rest."""
+"""Groups of series, which are left out and held out whole, together with copies of series."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +62,7 @@ def merge_copies(groups: Groups | None, first: npt.NDArray[np.int64]) -> Groups 
     else:
         remedy = "equal series, with their groups, are left out and held out together"
     warn_caller(
-        f"{n_copies} of {n} series equal another one in values and times: {remedy}. For near "
+        f"{n_copies} of {n} series equal another series in values and times: {remedy}. For near "
         "copies, such as overlapping windows, pass groups"
     )
     return groups if all_joined and groups is not None else joined

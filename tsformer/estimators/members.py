@@ -104,7 +104,7 @@ def probe_model(estimator: Any, series: SeriesSource) -> TSTransformer:
 
 
 def plan_for(estimator: Any, pretrained: frozenset[str], seed: int) -> TrainingPlan:
-    """Return the plan of a member, of which a source gave the weights of these names."""
+    """Return the plan of a member; `pretrained` are the names of weights from a source."""
     encoding: Any = estimator.encoding
     if not isinstance(encoding, str):  # without its address in memory
         encoding = getattr(encoding, "__qualname__", type(encoding).__qualname__)
@@ -247,7 +247,7 @@ def fitted_source(source: Any, series: SeriesSource, seed: int, groups: Any = No
         copied.fit(series, groups=groups)
     if any(history.interrupted for history in copied.histories_):
         warn_caller(
-            "pretraining was interrupted, and its weights are lost, but for checkpoints in "
+            "pretraining was interrupted, and its weights are lost except checkpoints in "
             f"checkpoint_dir={copied.checkpoint_dir!r} of init_from, which resume=True continues"
         )
         raise KeyboardInterrupt
@@ -323,7 +323,7 @@ def _copy(
 
 
 def _meaning(model: TSTransformer, preprocessor: Preprocessor) -> dict[str, dict[str, Any]]:
-    """Return what the weights of each layer depend on, beside their shapes."""
+    """Return the options that give the weights of each layer their meaning, beside shapes."""
     config, described = vars(model.config), preprocessor.describe()
     parameters = inspect.signature(STEMS[config["stem"]]).parameters.values()
     options = {option.name: option.default for option in parameters} | dict(config["stem_params"])

@@ -68,6 +68,6 @@ class Conformal:
         scores = sets["scores"]
         if len(scores) not in (1, n_classes):
             raise ValueError(
-                f"sets.scores must be 1 list or {n_classes}, one for each class; got {len(scores)}"
+                f"sets.scores must be 1 list, or {n_classes} lists, by class; got {len(scores)}"
             )
         return cls([np.sort(np.array(s, dtype=np.float64)) for s in scores], sets["mixture"])

@@ -66,7 +66,7 @@ class Schema:
         return series, cls(series.n_channels, series.clock, tuple(names), n_columns)
 
     def read(self, estimator: Any, X: Any, times: Any) -> SeriesSource:
-        """Read later series; raise ValueError unless they are like those of `fit`."""
+        """Read later series; raise ValueError unless they are like the series of `fit`."""
         if isinstance(times, pd.DataFrame):
             check_ids(X, times, "times")
         shapes: list[int] = []  # the number of axes of X, if it is a single array

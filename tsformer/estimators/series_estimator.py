@@ -126,7 +126,7 @@ class SeriesEstimator(BaseEstimator):
     models_: list[Any]
     device_: torch.device
     schema_: Schema
-    #: What the targets mean; learned by `fit`.
+    #: The meaning of the targets, learned by `fit`.
     target_: Target
     #: Columns of the training table, saved so that other tables are read alike; set by the reader.
     table_schema_: TableSchema
@@ -258,7 +258,7 @@ class SeriesEstimator(BaseEstimator):
         return self._source(X, times).padded()
 
     def _source(self, X: Any, times: Any = None) -> SeriesSource:
-        """Read series like those of `fit`."""
+        """Read series like the series of `fit`."""
         if not hasattr(self, "schema_"):
             check_is_fitted(self)
         return self.schema_.read(self, X, times)

@@ -40,7 +40,7 @@ _MOST_LABELS = 2**26
 
 @dataclass(frozen=True, eq=False)
 class Target(ABC):
-    """What the targets of a fit mean; learned from `y`, used by training, predictions and scores.
+    """The meaning of targets: learned from `y`, used by training, predictions and scores.
 
     Encoded targets are arrays ``[n, ...]``; outputs of models are ``[n, n_outputs]``.
     """
