@@ -44,7 +44,7 @@ def test_labels_in_another_order_are_refused(panel):
     y = pd.Series(panel[1], index=X.index.unique(0))
     native = SktimeRandomConvolutionClassifier(168, n_groups=2).fit(X, y)
     for call in (native.fit, native.score):
-        with pytest.raises(ValueError, match="order"):
+        with pytest.raises(ValueError):
             call(X, y[::-1])
     assert native.score(X, y) == np.mean(native.predict(X) == y.to_numpy())
 

