@@ -69,9 +69,9 @@ def attention_maps(model: TSTransformer, panel: Panel, time_step: float | None) 
     times, valid = np.zeros((n, N)), np.zeros((n, N), dtype=np.bool_)
     device = next(model.parameters()).device
     for rows in in_order(panel.lengths, batch_steps(model)):
-        found, _, mask, t = attention_weights(model, *panel.take(rows, device=device))
-        n_tokens, index = found.shape[-1], rows.numpy()
-        weights[index, ..., :n_tokens, :n_tokens] = found.float().cpu().numpy()
+        batch, _, mask, t = attention_weights(model, *panel.take(rows, device=device))
+        n_tokens, index = batch.shape[-1], rows.numpy()
+        weights[index, ..., :n_tokens, :n_tokens] = batch.float().cpu().numpy()
         times[index, :n_tokens] = t.cpu().numpy()
         valid[index, :n_tokens] = True if mask is None else mask.cpu().numpy()
     centre = (stride - 1) / 2 if isinstance(model.stem, PatchStem) else 0.0

@@ -74,18 +74,18 @@ class IntegratedGradients(Explainer):
             ends = (logits(d, *logits.context) for d in (0 * logits.difference, logits.difference))
             before, after = (end.gather(1, target[:, None])[:, 0] for end in ends)
         change = after - before
-        found = torch.zeros_like(logits.difference)
+        attribution = torch.zeros_like(logits.difference)
         left = torch.arange(len(change))
         for doubling in range(_MOST_DOUBLINGS + 1):
-            part = logits.take(left)
-            found[left] = _captum("IntegratedGradients", part).attribute(
-                part.difference,
+            subset = logits.take(left)
+            attribution[left] = _captum("IntegratedGradients", subset).attribute(
+                subset.difference,
                 target=target[left],
-                additional_forward_args=part.context,
+                additional_forward_args=subset.context,
                 n_steps=self.n_steps * 2**doubling,
-                internal_batch_size=len(left) * _at_once(part),
+                internal_batch_size=len(left) * _at_once(subset),
             )
-            missed = (found[left].sum(dim=(1, 2)) - change[left]).abs()
+            missed = (attribution[left].sum(dim=(1, 2)) - change[left]).abs()
             left = left[missed > self.tolerance * change[left].abs().clamp(min=1.0)]
             if not len(left):
                 break
@@ -95,7 +95,7 @@ class IntegratedGradients(Explainer):
                 f"of the logit by more than {self.tolerance:g} of it, even with "
                 f"{self.n_steps * 2**_MOST_DOUBLINGS} steps: pass more n_steps, or another baseline"
             )
-        return logits.by_channel(found, total=True)
+        return logits.by_channel(attribution, total=True)
 
 
 @dataclass(frozen=True)
@@ -106,12 +106,12 @@ class GradientTimesInput(Explainer):
     """
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
-        found = _captum("InputXGradient", logits).attribute(
+        attribution = _captum("InputXGradient", logits).attribute(
             logits.difference.clone().requires_grad_(),
             target=target,
             additional_forward_args=logits.context,
         )
-        return logits.by_channel(found, total=True)
+        return logits.by_channel(attribution, total=True)
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ class Occlusion(Explainer):
             k, B = hidden.shape[:2]
             several = logits.take(torch.arange(B).repeat(k))
             difference = several.difference.masked_fill(hidden.flatten(0, 1), 0.0)
-            found = several(difference, *several.context)
-            return found.gather(1, target.repeat(k)[:, None]).view(k, B)
+            outputs = several(difference, *several.context)
+            return outputs.gather(1, target.repeat(k)[:, None]).view(k, B)
 
         sizes = self.sizes(logits.model.config.max_len)
         at_once = _at_once(logits)
-        found = mean_falls(without, logits.clock, logits.channel, *sizes, at_once=at_once)
-        return logits.by_channel(found, total=False)
+        falls = mean_falls(without, logits.clock, logits.channel, *sizes, at_once=at_once)
+        return logits.by_channel(falls, total=False)
 
     def sizes(self, length: int) -> tuple[float, float]:
         """Return window and stride for series of at most `length` steps."""
@@ -181,10 +181,10 @@ class ShapleySampling(Explainer):
                 n_samples=self.n_samples,
                 perturbations_per_eval=_at_once(logits),
             )
-        given, flat = logits.observed[..., logits.channel].double(), groups.flatten(1)
+        observed, flat = logits.observed[..., logits.channel].double(), groups.flatten(1)
         members = torch.zeros(len(flat), int(flat.max()) + 1, dtype=torch.float64)
-        members = members.scatter_add_(1, flat, given.flatten(1)).gather(1, flat).view_as(values)
-        shared = values.double() * given / members.clamp(min=1.0)
+        members = members.scatter_add_(1, flat, observed.flatten(1)).gather(1, flat).view_as(values)
+        shared = values.double() * observed / members.clamp(min=1.0)
         return logits.by_channel(shared, total=True)
 
 
@@ -211,8 +211,8 @@ class AttentionRollout(Explainer):
             shares = (pooling.shares(features, mask)[:, None] @ flow)[:, 0].cpu().double()
         stride = int(logits.model.stem.stride)
         token = torch.arange(logits.observed.shape[1]) // stride
-        given = logits.observed.sum(dim=-1).double()
-        per_token = torch.zeros_like(shares).index_add_(1, token, given)
+        n_observed = logits.observed.sum(dim=-1).double()
+        per_token = torch.zeros_like(shares).index_add_(1, token, n_observed)
         # The shares of empty tokens move to their nearest neighbours.
         full, N = per_token > 0, shares.shape[1]
         before = torch.arange(N).where(full, -1).cummax(dim=1).values
@@ -279,8 +279,8 @@ def relevance(
         with threads(model=model, n_tokens=steps // model.stem.stride):
             for rows in in_order(lengths, steps):
                 longest = int(lengths[rows].max())
-                found: Tensor = method.relevance(logits.take(rows, longest), of_class[rows])
-                total[rows, :longest] += found.detach()
+                attribution = method.relevance(logits.take(rows, longest), of_class[rows])
+                total[rows, :longest] += attribution.detach()
     return (total / len(models)).transpose(1, 2).contiguous().numpy()
 
 
@@ -302,8 +302,8 @@ def occlusion(
     def without(hidden: Tensor) -> Tensor:
         """Return the logits ``[1, n]`` with hidden values ``[1, n, L, C]`` at the baseline."""
         occluded = replace(series, values=np.where(hidden[0].numpy(), empty, series.values))
-        found = logits(occluded)[np.arange(len(classes)), classes]
-        return torch.from_numpy(found)[None].double()
+        outputs = logits(occluded)[np.arange(len(classes)), classes]
+        return torch.from_numpy(outputs)[None].double()
 
     clock = steps_since_start(values, times, preprocessor.time_step)
     channels = torch.arange(series.n_channels)

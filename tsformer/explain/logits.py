@@ -38,14 +38,14 @@ def mean_falls(
     `logits` maps hidden features ``[k, B, L, F]`` to logits ``[k, B]``; sizes are in median steps.
     """
     n_shifts = ceil(window / stride)
-    found = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)
-    whole = logits(torch.zeros(1, *found.shape, dtype=torch.bool))
+    falls = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)
+    whole = logits(torch.zeros(1, *falls.shape, dtype=torch.bool))
     for shift in range(n_shifts):
         number = windows(clock, channel, window, shift * stride)
         for some in torch.arange(int(number.max()) + 1).split(at_once):
             hidden = number == some[:, None, None, None]
-            found += (hidden * (whole - logits(hidden))[..., None, None]).sum(dim=0)
-    return found / n_shifts
+            falls += (hidden * (whole - logits(hidden))[..., None, None]).sum(dim=0)
+    return falls / n_shifts
 
 
 def windows(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tensor:
@@ -84,10 +84,10 @@ class LogitsOfDifference:
     def take(self, rows: Tensor, length: int | None = None) -> Self:
         """Return some of the series, cut to `length` steps."""
         names = ("series", "difference", "baseline", "times", "size")
-        parts: dict[str, Any] = {name: getattr(self, name) for name in names}
-        for name, tensor in parts.items():
-            parts[name] = None if tensor is None else tensor[rows, :length]
-        return replace(self, **parts)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in names}
+        for name, tensor in fields.items():
+            fields[name] = None if tensor is None else tensor[rows, :length]
+        return replace(self, **fields)
 
     @property
     def observed(self) -> Tensor:
@@ -156,8 +156,8 @@ def logits_from_baseline(
             with torch.no_grad():
                 return vectors[preprocessor(codes, times)[0][..., 0].long()]
 
-        if (given := _given(baseline, values)) is not None:
-            empty = of_codes(given)
+        if (numbers := _numbers_of(baseline, values)) is not None:
+            empty = of_codes(numbers)
         else:
             vector = vectors[1:].mean(dim=0) if baseline == "mean" else vectors[0]
             empty = vector.expand(*values.shape[:2], -1)
@@ -187,9 +187,9 @@ def logits_from_baseline(
 
 def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tensor:
     """Return the baseline of series of numbers, ``[n, L, C]``."""
-    given, observed = _given(baseline, values), ~values.isnan()
-    if given is not None:
-        return given
+    numbers, observed = _numbers_of(baseline, values), ~values.isnan()
+    if numbers is not None:
+        return numbers
     if baseline == "zero":
         return torch.zeros_like(values)
     if preprocessor.scaling is not None:
@@ -198,7 +198,7 @@ def baseline_values(baseline: Any, preprocessor: Scaler, values: Tensor) -> Tens
     return (total / observed.sum(dim=1, keepdim=True).clamp(min=1)).expand_as(values)
 
 
-def _given(baseline: Any, values: Tensor) -> Tensor | None:
+def _numbers_of(baseline: Any, values: Tensor) -> Tensor | None:
     """Return a numeric baseline as ``[n, L, C]``, None for a name."""
     if isinstance(baseline, str):
         check_known("baseline", baseline, BASELINES)

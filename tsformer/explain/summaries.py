@@ -44,14 +44,14 @@ def most_relevant_windows(
     check_number("width", width, 1, length, whole=True)
     sums = np.lib.stride_tricks.sliding_window_view(values, width, axis=1).sum(axis=2).copy()
     least = _LEAST * sums.max()
-    found: list[tuple[int, int, int]] = []
-    while len(found) < n_windows:
+    windows: list[tuple[int, int, int]] = []
+    while len(windows) < n_windows:
         channel, begin = (int(at) for at in np.unravel_index(sums.argmax(), sums.shape))
         if not sums[channel, begin] > 0 or sums[channel, begin] < least:
             break
-        found.append((channel, begin, begin + width))
+        windows.append((channel, begin, begin + width))
         sums[channel, max(begin - width + 1, 0) : begin + width] = -np.inf
-    return found
+    return windows
 
 
 def relevance_over_time(
@@ -86,8 +86,8 @@ def relevance_over_time(
         raise ValueError(f"edges must be two or more increasing numbers; got {ends.tolist()[:10]}")
     sums = np.zeros((*values.shape[:2], len(ends) - 1))
     clocks: Any = times
-    each = [clocks] * len(values) if len(clocks) and np.ndim(clocks[0]) == 0 else clocks
-    for i, (channels, at) in enumerate(zip(values, each, strict=True)):
+    clocks = [clocks] * len(values) if len(clocks) and np.ndim(clocks[0]) == 0 else clocks
+    for i, (channels, at) in enumerate(zip(values, clocks, strict=True)):
         if len(at) > values.shape[2]:
             raise ValueError(f"series {i} has {len(at)} times, and {values.shape[2]} steps")
         sums[i] = [np.histogram(at, ends, weights=x[: len(at)])[0] for x in channels]

@@ -116,12 +116,12 @@ class Features(nn.Module):
         self.fitted = fitted
         self.parts = nn.ModuleList()
         self.views = [*fitted.minirocket, *fitted.hydra]
-        self.parts.extend(Shares(each) for each in fitted.minirocket.values())
-        self.parts.extend(Counts(each) for each in fitted.hydra.values())
+        self.parts.extend(Shares(kernels) for kernels in fitted.minirocket.values())
+        self.parts.extend(Counts(kernels) for kernels in fitted.hydra.values())
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         views = views_of(values.transpose(1, 2), mask)
-        parts = zip(self.parts, self.views, strict=True)
-        unscaled = torch.cat([part(*views[view]) for part, view in parts], dim=1)
+        modules = zip(self.parts, self.views, strict=True)
+        unscaled = torch.cat([module(*views[view]) for module, view in modules], dim=1)
         scaled: Tensor = self.fitted.scale(unscaled)
         return scaled

@@ -55,10 +55,10 @@ def _searchsorted(edges: Tensor, values: Tensor) -> Tensor:
     """`torch.searchsorted` for edges ``[M]``, as a bisection with a fixed number of steps."""
     halvings = len(edges).bit_length()
     padded = nn.functional.pad(edges, (0, 2**halvings - 1 - len(edges)), value=torch.inf)
-    place = torch.zeros_like(values, dtype=torch.long)
+    index = torch.zeros_like(values, dtype=torch.long)
     for i in reversed(range(halvings)):
-        place = place + 2**i * (padded[place + 2**i - 1] < values)
-    return place
+        index = index + 2**i * (padded[index + 2**i - 1] < values)
+    return index
 
 
 def _hartley(spectrum: Tensor, n: int, dim: int) -> Tensor:
@@ -247,14 +247,14 @@ class EnsembleGraph(Graph):
 
     def __init__(self, estimator: Any):
         nn.Module.__init__(self)
-        parts = {name: graph_of(part) for name, part in fitted_parts(estimator).items()}
-        self.parts = nn.ModuleDict(parts)
+        members = {name: graph_of(member) for name, member in fitted_parts(estimator).items()}
+        self.parts = nn.ModuleDict(members)
         self.weights = dict(estimator.weights_)
-        *_, last = parts.values()  # the transformer, if there is one
+        *_, last = members.values()  # the transformer, if there is one
         self.inputs, self.encoding = last.inputs, last.encoding
-        described = {name: part.described for name, part in parts.items()}
+        described = {name: member.described for name, member in members.items()}
         self.described = {"weights": self.weights, "parts": described}
 
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
-        weighted = [self.weights[name] * part(X) for name, part in self.parts.items()]
+        weighted = [self.weights[name] * member(X) for name, member in self.parts.items()]
         return torch.stack(weighted).sum(dim=0)

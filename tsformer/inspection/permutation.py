@@ -71,8 +71,8 @@ def permutation_importance(
     >>> y = (X[:, 1, :15].mean(axis=1) > 0).astype(int)
     >>> X[:, 1, :15] += 3 * y[:, None]
     >>> clf = RandomConvolutionClassifier(random_state=0).fit(X[:30], y[:30])
-    >>> found = permutation_importance(clf, X[30:], y[30:], random_state=0)
-    >>> int(found.importances_mean.argmax())
+    >>> result = permutation_importance(clf, X[30:], y[30:], random_state=0)
+    >>> int(result.importances_mean.argmax())
     1
     """
     check_known("group to permute", by, GROUPS)
@@ -99,10 +99,10 @@ def permutation_importance(
     falls = np.empty((n_groups, n_repeats))
     for repeat in range(n_repeats):
         donors = rng.permutation(len(series))  # the same for all groups, which are compared
-        own, theirs = series.lengths - 1, series.lengths[donors] - 1
-        fraction = (steps / np.maximum(own, 1)[:, None]).clip(max=1.0)
-        place = np.rint(fraction * theirs[:, None]).astype(np.int64)
-        exchanged = series.values[donors[:, None], place]  # stretched to the length of each series
+        ends, donor_ends = series.lengths - 1, series.lengths[donors] - 1
+        fraction = (steps / np.maximum(ends, 1)[:, None]).clip(max=1.0)
+        index = np.rint(fraction * donor_ends[:, None]).astype(np.int64)
+        exchanged = series.values[donors[:, None], index]  # stretched to the length of each series
         exchanged[steps >= series.lengths[:, None]] = np.nan
         for group in range(n_groups):
             chosen = np.arange(n_groups) == group
@@ -112,5 +112,5 @@ def permutation_importance(
             changed = replace(series, values=np.where(chosen, exchanged, series.values))
             falls[group, repeat] = before - scorer(estimator, changed, targets)
     mean, std = falls.mean(axis=1), falls.std(axis=1)
-    found = {"importances": falls, "importances_mean": mean, "importances_std": std}
-    return Bunch(**found, **({"edges": edges} if by == "window" else {}))
+    result = {"importances": falls, "importances_mean": mean, "importances_std": std}
+    return Bunch(**result, **({"edges": edges} if by == "window" else {}))

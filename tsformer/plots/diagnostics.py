@@ -127,22 +127,22 @@ def plot_confusion(
     if is_estimator(y_true, "classes_"):
         y_true, y_pred, classes = tested(y_true, y_pred, classes, "predict", times)
     check_ids(y_true, y_pred, "y_pred", of="y_true")
-    found = np.unique(np.concatenate([np.ravel(y_true), np.ravel(y_pred)])).tolist()
-    classes = [*dict.fromkeys([*([] if classes is None else np.asarray(classes).tolist()), *found])]
+    extra = np.unique(np.concatenate([np.ravel(y_true), np.ravel(y_pred)])).tolist()
+    classes = [*dict.fromkeys([*([] if classes is None else np.asarray(classes).tolist()), *extra])]
     counts = confusion_matrix(y_true, y_pred, labels=classes)
-    parts = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names, K = [shortened(name, 32) for name in classes], len(classes)
     label, side = widest(names, 9), min(max(3.4, 0.42 * K), 7.0)
     upright = label > 0.8 * side / K
     ax = one_panel(ax, side + label + 1.7, side + (label if upright else 0.2) + 0.9)
-    image = ax.imshow(parts, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    image = ax.imshow(fractions, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     fontsize = min(9.0, 55 * side / K)
     ax.set_xticks(range(K), names, rotation=90 if upright else 0, fontsize=fontsize)
     ax.set_yticks(range(K), names, fontsize=fontsize)
     fontsize = min(9.0, 100 * side / K / len(str(counts.max())))
     for (i, j), count in np.ndenumerate(counts if K <= _MOST_NUMBERED else counts[:0]):
         if count:
-            color = "white" if parts[i, j] > 0.6 else "black"
+            color = "white" if fractions[i, j] > 0.6 else "black"
             ax.text(j, i, count, ha="center", va="center", color=color, fontsize=fontsize)
     n_right, n = np.trace(counts), counts.sum()
     ax.set(xlabel="predicted", ylabel="true")
@@ -234,17 +234,17 @@ def plot_learning_curves(
     size = width, max(2.9, 0.24 * (len(colors) + 1))  # as tall as the legend
     legend = 1.1 + widest(map(shortened, colors), 8)
     panels = Panels(axes, n, "data set", 3, size, (legend, 0.5))
-    parts = rows.groupby("dataset", sort=False)
-    for ax, (dataset, part) in zip(panels.axes, parts, strict=True):
+    by_dataset = rows.groupby("dataset", sort=False)
+    for ax, (dataset, fits) in zip(panels.axes, by_dataset, strict=True):
         for marker, (method, color) in zip(MARKERS * len(colors), colors.items(), strict=False):
             # By size: a percentage is another number of series in each fold.
-            by_size = part[part["method"] == method].groupby("size", sort=False)
+            by_size = fits[fits["method"] == method].groupby("size", sort=False)
             points = by_size.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
             x, mean, spread = points.fillna({"spread": 0.0}).sort_values("x").to_numpy().T
             style: Any = {"color": color, "marker": marker, "markersize": 5}
             ax.errorbar(x, mean, yerr=spread, label=shortened(method), **style)
-        scale_by_powers(ax, part["x"])
-        end_score_axis(ax, part["score"], "y")
+        scale_by_powers(ax, fits["x"])
+        end_score_axis(ax, fits["score"], "y")
         ax.grid(alpha=0.3)
         ax.set_title(wrapped(str(dataset), width - 0.6, 10), fontsize=10)
     bars = "; mean ± standard deviation over fits" if panels.own else ""
@@ -297,16 +297,16 @@ def plot_recording(
     at, unit = place_times(bottom.xaxis, drawn.index)
     for k, (name, channel) in enumerate(zip(drawn.channels, drawn.values, strict=True)):
         for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
-            label, part = None if start else shortened(name, 20), slice(start, stop)
-            top.plot(at[part], channel[part], f"C{k % 10}", linewidth=0.8, label=label)
+            label, segment = None if start else shortened(name, 20), slice(start, stop)
+            top.plot(at[segment], channel[segment], f"C{k % 10}", linewidth=0.8, label=label)
     if len(drawn.channels) > 1:
         top.legend(**LEGEND, loc="upper right", ncols=4)
     top.set(title=f"recording {shortened(recording)}", ylabel="values")
-    true, found = windows.events(steps, of="true"), windows.events(steps, least_duration)
-    labels = sorted({*true["label"], *found["label"]})
-    limits = library("colors").Normalize(min([0.5, *found["confidence"]]), 1)
+    true, predicted = windows.events(steps, of="true"), windows.events(steps, least_duration)
+    labels = sorted({*true["label"], *predicted["label"]})
+    limits = library("colors").Normalize(min([0.5, *predicted["confidence"]]), 1)
     shade = library("cm").ScalarMappable(limits, "viridis_r")
-    for events, above, height in ((true, 0.08, 0.2), (found, -0.38, 0.42)):
+    for events, above, height in ((true, 0.08, 0.2), (predicted, -0.38, 0.42)):
         for event in events.itertuples(index=False):
             left, right = place_times(bottom.xaxis, pd.Index([event.start, event.end]))[0]
             color = "0.45" if events is true else shade.to_rgba(event.confidence)

@@ -54,24 +54,24 @@ def encoding_views(
         with plain_torch(), seeded(0, torch.device("cpu")):  # a name always gives the same figure
             encoding = resolve(encoding, max_len=n_positions, **sizes, **encoding_params)
     views = []
-    for part in getattr(encoding, "parts", [encoding]):
+    for summand in getattr(encoding, "parts", [encoding]):
         # A copy without dropout, since the caller's must not change.
-        part = copy.deepcopy(part).cpu().float().eval()
-        found, weights = _part_views(part, n_positions, **sizes), list(part.parameters())
-        if by_name and weights and not any(m.any() for view in found for m in view.maps.values()):
+        summand = copy.deepcopy(summand).cpu().float().eval()
+        effects, weights = _views_of(summand, n_positions, **sizes), list(summand.parameters())
+        if by_name and weights and not any(m.any() for view in effects for m in view.maps.values()):
             for weight in weights:
                 # Smooth along the last axis: the curves of a table of distances are unreadable.
                 rows = weight.reshape(-1, weight.shape[-1] if weight.ndim else 1)
                 weight.data = _smooth_curves(*rows.shape).view_as(weight)
             note = "random weights: it is initialised to zero"
-            found = _part_views(part, n_positions, **sizes, note=note)
-        views += found
+            effects = _views_of(summand, n_positions, **sizes, note=note)
+        views += effects
     return views
 
 
 @torch.inference_mode()
-def _part_views(part: Any, n: int, *, d_model: int, n_heads: int, note: str = "") -> list[View]:
-    own, name = overridden_hooks(type(part)), encoding_name(part)
+def _views_of(summand: Any, n: int, *, d_model: int, n_heads: int, note: str = "") -> list[View]:
+    hooks, name = overridden_hooks(type(summand)), encoding_name(summand)
     t = torch.arange(float(n))[None]
     heads = torch.ones(1, n_heads, n, d_model // n_heads)
     views = []
@@ -81,36 +81,36 @@ def _part_views(part: Any, n: int, *, d_model: int, n_heads: int, note: str = ""
         title = f"{name}: {says}{remark and f' ({remark})'}"
         views.append(View(title, hook, maps, matrix, curves, remark))
 
-    if "embed" in own:
+    if "embed" in hooks:
         remark, tokens = "", torch.zeros(1, n, d_model)
-        added = part.embed(tokens, t)
+        added = summand.embed(tokens, t)
         if torch.equal(added, added[:, :1].expand_as(added)):
             # Tokens of zeros give the same everywhere: it may act on the signal.
             tokens = _smooth_curves(d_model, n).T[None]
-            of_signal = part.embed(tokens, t) - tokens
+            of_signal = summand.embed(tokens, t) - tokens
             if not torch.allclose(of_signal, added, atol=1e-6):
                 added, remark = of_signal, "for a smooth random signal, on which it depends"
         unit = torch.nn.functional.normalize(added[0], dim=-1)
         maps, cosines = {"": added[0].numpy()}, (unit @ unit.T).numpy()
         add("embed", "added to the tokens", remark, maps, cosines, {})
-    if "rotate" in own:
-        q, k = part.rotate(heads, heads, t)
+    if "rotate" in hooks:
+        q, k = summand.rotate(heads, heads, t)
         width, wide = heads.shape[-1], q.shape[-1]
         scores = (q @ k.mT / width)[0].numpy()
         curves = _by_distance(scores)
         maps = {f"queries, {next(iter(curves))}": q[0, 0].numpy()}
         remark = "" if wide == width else f"widened from {width} features to {wide}"
         add("rotate", "queries and keys of ones", remark, maps, scores[0], curves)
-    if "bias" in own:
-        bias = part.bias(heads, heads, t)
-        of_queries = not torch.equal(bias, part.bias(0 * heads, heads, t).expand_as(bias))
+    if "bias" in hooks:
+        bias = summand.bias(heads, heads, t)
+        of_queries = not torch.equal(bias, summand.bias(0 * heads, heads, t).expand_as(bias))
         remark = "for queries of ones, on which it depends" if of_queries else ""
         add("bias", "added to the scores", remark, *_pairs(bias[0].numpy()))
-    if "mix" in own:
+    if "mix" in hooks:
         # Applied to the identity, a linear map of the values gives its own matrix.
-        matrices = part.mix(torch.eye(n).expand(1, n_heads, n, n), t)[0].numpy()
+        matrices = summand.mix(torch.eye(n).expand(1, n_heads, n, n), t)[0].numpy()
         add("mix", "added to the attention weights", "", *_pairs(matrices))
-    if not own:
+    if not hooks:
         nothing, alike = np.zeros((n, d_model)), np.ones((n, n))
         add("none", "nothing added, all positions are alike", "", {"": nothing}, alike, {})
     return views
@@ -259,7 +259,7 @@ def _draw(name: str, rows: list[tuple[str, View, View]]) -> Figure:
 
 
 def _draw_maps(panels: list[Axes], view: View, companion: View) -> None:
-    everything = [values for each in (view, companion) for values in each.maps.values()]
+    everything = [*view.maps.values(), *companion.maps.values()]
     low, high = min(map(np.min, everything)), max(map(np.max, everything))
     seen = _lowest_seen(view.hook, low, high)
     limit = max(-seen, high) or 1.0

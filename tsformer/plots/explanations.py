@@ -75,9 +75,9 @@ def plot_relevance(
     clock = None if times is None else ordered_times(times, "times")
     if is_estimator(x, "explain"):
         classifier, X = x, [relevance]
-        own = of_times(None if times is None else [times])
-        title = title or f"why {classifier.predict(X, **own)[0]}"
-        x, relevance = to_arrays(X)[0], classifier.explain(X, **own)[0]
+        keywords = of_times(None if times is None else [times])
+        title = title or f"why {classifier.predict(X, **keywords)[0]}"
+        x, relevance = to_arrays(X)[0], classifier.explain(X, **keywords)[0]
         (first,) = to_items(X)
         channels = common_names([first]) if channels is None else channels
         clock = _own_times(classifier, first) if clock is None else clock
@@ -105,12 +105,12 @@ def plot_relevance(
         dots |= {"c": shown[channel, order], "vmin": -largest, "vmax": largest}
         x, y = at[order], values[channel, order]
         points = ax.scatter(x, y, cmap=_DIVERGING, zorder=2, **dots)
-        for place, (where, begin, end) in enumerate(windows, start=1):
+        for rank, (where, begin, end) in enumerate(windows, start=1):
             if where == channel:
                 left, right = _edges(at, 0)[[begin, end]]
                 ax.axvspan(left, right, color="#E69F00", alpha=0.18, linewidth=0)
                 here = ax.get_xaxis_transform()
-                ax.text((left + right) / 2, 0.98, str(place), transform=here, **style)
+                ax.text((left + right) / 2, 0.98, str(rank), transform=here, **style)
         ax.margins(x=0.01, y=0.2)
         ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
@@ -189,16 +189,16 @@ def plot_class_relevance(
     """
     unit, clock = "step" if edges is None else "time", None
     if is_estimator(relevance, "explain"):
-        classifier, X, items, own = relevance, y, to_items(y), of_times(times)
-        relevance, y = classifier.explain(X, **own), classifier.predict(X, **own)
+        classifier, X, items, keywords = relevance, y, to_items(y), of_times(times)
+        relevance, y = classifier.explain(X, **keywords), classifier.predict(X, **keywords)
         channels = common_names(items) if channels is None else channels
         clocks: Any = [_own_times(classifier, x) for x in items]
         if times is not None:
             clocks = [times] * len(items) if np.ndim(times[0]) == 0 else times
-            clocks = [ordered_times(each, "times") for each in clocks]
-        if edges is None and all(each is not None for each in clocks):
+            clocks = [ordered_times(index, "times") for index in clocks]
+        if edges is None and all(index is not None for index in clocks):
             longest = max(clocks, key=len)
-            if all(each.equals(longest[: len(each)]) for each in clocks):
+            if all(index.equals(longest[: len(index)]) for index in clocks):
                 clock = longest
             else:
                 lengths = np.array(list(map(len, clocks)))
