@@ -18,23 +18,25 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
     stems = {1: {"stem": "linear"}, 4: {"stem": "patch", "stem_params": {"stride": 4}}}
     clf = fit(plain, **stems[stride])
     by_channel = clf.explain(X, "attention_rollout")
-    found = by_channel.sum(axis=1)
-    np.testing.assert_allclose(by_channel[3], np.stack([found[3] / 2] * 2))
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-6)
+    relevance = by_channel.sum(axis=1)
+    np.testing.assert_allclose(by_channel[3], np.stack([relevance[3] / 2] * 2))
+    np.testing.assert_allclose(relevance.sum(axis=1), 1, atol=1e-6)
     weights = clf.attention(X).weights.astype(float).mean(axis=2)
     N = 24 // stride
     for case in range(5):
-        begin, end = (each // stride for each in gaps[case])
+        begin, end = (step // stride for step in gaps[case])
         flow = np.eye(N)
         for layer in weights[case]:
             flow = (layer + np.eye(N)) / 2 @ flow
         valid = weights[case].any(axis=(0, 2))
         shares = flow[valid].mean(axis=0)
         expected = np.where((np.arange(N) < begin) | (np.arange(N) >= end), shares, 0.0)
-        sides = [each for each in (begin - 1, end) if 0 <= each < N]
+        sides = [token for token in (begin - 1, end) if 0 <= token < N]
         for side in sides:
             expected[side] += shares[begin:end].sum() / len(sides)
-        np.testing.assert_allclose(found[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            relevance[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("encoding", exhaustive_except(names()))

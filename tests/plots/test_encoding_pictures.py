@@ -89,7 +89,7 @@ def test_before_and_after_a_training() -> None:
     assert after.training, "drawing leaves the model as it was"
     assert_readable(figure)
     shown = [(title.split(":")[0], title.split()[-2]) for title in titles(figure)]
-    twice = [(part, when) for part in ("learnable", "erpe") for when in ("before", "after")]
+    twice = [(summand, when) for summand in ("learnable", "erpe") for when in ("before", "after")]
     assert shown == [("fixed", "by"), *twice], "untouched by training"
     tables = [encoding.state_dict()["parts.1.table"].numpy() for encoding in (before, after)]
     np.testing.assert_allclose(images(figure)[2:5:2], tables, atol=1e-6)
@@ -98,13 +98,13 @@ def test_before_and_after_a_training() -> None:
 
 
 def test_no_two_methods_of_a_study_have_one_colour() -> None:
-    own = [f"mine.Own{i}" for i in range(12)]
-    colors, apart = encoding_colors([*names(), *own, *BASELINES]), [*names(), *own]
+    classes = [f"mine.Own{i}" for i in range(12)]
+    colors, apart = encoding_colors([*names(), *classes, *BASELINES]), [*names(), *classes]
     assert len({colors[name] for name in apart}) == len(apart)
     study = encoding_colors([*BASELINES, "mine.Own1, stem=conv", "mine.Own1, stem=linear"])
     assert len(set(study.values())) == len(BASELINES) + 1
     assert study["mine.Own1, stem=conv"] == study["mine.Own1, stem=linear"]
-    assert encoding_colors(reversed(own)) == encoding_colors(own), "in any order"
-    assert not {*encoding_colors(own).values()} & {*ENCODING_COLORS.values()}
+    assert encoding_colors(reversed(classes)) == encoding_colors(classes), "in any order"
+    assert not {*encoding_colors(classes).values()} & {*ENCODING_COLORS.values()}
     assert encoding_color("lspe, stem=conv") == ENCODING_COLORS["lspe"] == "#D55E00"
     assert encoding_color("of my own") == "#9467BD", "in every process, unlike Python's hash"

@@ -48,8 +48,8 @@ def test_each_value_has_its_colour_and_the_best_window_is_marked():
     assert dots.get_clim() == (-2.0, 2.0)
     steps = np.flatnonzero(~np.isnan(x[0]))
     order = np.argsort(dots.get_offsets()[:, 0].data)
-    found = np.c_[dots.get_offsets().data, dots.get_array().data][order][steps]
-    np.testing.assert_array_equal(found, np.c_[steps, x[0, steps], relevance[0, steps]])
+    points = np.c_[dots.get_offsets().data, dots.get_array().data][order][steps]
+    np.testing.assert_array_equal(points, np.c_[steps, x[0, steps], relevance[0, steps]])
     assert not first.patches
     (window,) = second.patches
     assert window.get_x() <= 20 <= window.get_x() + window.get_width()
@@ -172,11 +172,11 @@ EYE, AT, X = np.eye(3), np.arange(3), np.zeros((1, 9))
 @pytest.mark.parametrize(
     ("draw", "arguments", "options", "message"),
     [
-        (plot_relevance, (X[0], X[0]), {}, "of one series; got"),
-        (plot_relevance, (X, X), {"times": [1]}, "9 steps; got 1"),
-        (plot_class_relevance, (X[None], ["a"]), {"edges": [1]}, "edges must be 10"),
-        (plot_attention, (EYE, [0, 2, 1], X), {}, "must not decrease"),
-        (plot_attention, (EYE * 0, AT, X), {}, "are 0 for all"),
+        (plot_relevance, (X[0], X[0]), {}, "one series"),
+        (plot_relevance, (X, X), {"times": [1]}, "9 steps"),
+        (plot_class_relevance, (X[None], ["a"]), {"edges": [1]}, "edges"),
+        (plot_attention, (EYE, [0, 2, 1], X), {}, "decrease"),
+        (plot_attention, (EYE * 0, AT, X), {}, "0"),
     ],
 )
 def test_what_does_not_fit_is_refused(draw, arguments, options, message):
