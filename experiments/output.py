@@ -80,7 +80,7 @@ def append_rows(new: pd.DataFrame, path: Path) -> None:
 
 
 def replace_rows(new: pd.DataFrame, path: Path, keys: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the CSV with new rows in place of those of equal `keys`."""
+    """Return the rows of the CSV and new rows; new rows replace rows of equal `keys`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
         return new

@@ -3,13 +3,13 @@
     python tools/mutants.py LIST.csv [--again OLD.csv] [--number 200] [--seed 0] [--limit 25]
 
 Run it in the root of the tree. LIST.csv is sampled if it does not exist; `--again` takes the
-mutants of another list instead. A mutant is found by the text of its statement, wherever that has
+mutants of another list instead. A mutant is located by the text of its statement, which may have
 moved; without that text it is "gone" and does not count. Rows that have a result are skipped.
 The tests that cover a mutant run, nearest and fastest first, until one fails. The first call
 records in build/mutants which test covers which line; delete that folder to record again.
 
 No file changes: a mutant is loaded in a fork of a process that has imported the libraries.
-mutmut skips properties and class attributes; cosmic-ray imports torch anew for each mutant.
+mutmut skips properties and class attributes; cosmic-ray imports torch again for each mutant.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def changes(node: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def variants(statement: Any) -> Iterator[tuple[str, str]]:
-    """Yield operators and what they make of the text of a statement."""
+    """Yield operators and the mutated texts of a statement."""
 
     def nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield node
@@ -221,7 +221,7 @@ class Covered:
         if isinstance(getattr(site.statement, "body", None), list):
             last = max(first, site.statement.body[0].lineno - 1)
         contexts = {test for n in range(first, last + 1) for test in by_line.get(n, ())}
-        if "" in contexts:  # at import: what it sets acts in the function or class around it
+        if "" in contexts:  # run at import: it acts in the function or class around it
             scope = site.around[-1] if site.around else ast.Pass(lineno=1, end_lineno=10**6)
             lines = [n for n in by_line if scope.lineno <= n <= scope.end_lineno]
             contexts |= {test for n in lines for test in by_line[n]}
@@ -264,7 +264,7 @@ class Chosen:
 
 
 def run_tests(code: CodeType, groups: Groups, limit: float, report: Callable[[Row], None]) -> None:
-    """Load a mutant and run tests until one fails, which is what the last report tells."""
+    """Load a mutant and run tests until one fails; the last report names it."""
     hard = int(2 * limit + 120)  # a test that does not end has failed
     resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
     for stream in (1, 2):
@@ -339,7 +339,7 @@ def write(rows: Sequence[Row], path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("list", type=Path, help="CSV file of mutants, sampled if there is none")
+    parser.add_argument("list", type=Path, help="CSV file of mutants, sampled if it does not exist")
     parser.add_argument("--again", type=Path, metavar="OLD", help="take the mutants of this list")
     parser.add_argument("--number", type=int, default=200, help="of mutants sampled")
     parser.add_argument("--seed", type=int, default=0)

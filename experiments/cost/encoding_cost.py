@@ -1,4 +1,4 @@
-"""What each encoding costs: time and peak memory of a training step relative to `none`.
+"""Cost of each encoding: time and peak memory of a training step relative to `none`.
 
     python experiments/cost/encoding_cost.py [--device cuda] [--lengths 64,256] [--seconds 120]
 
@@ -6,7 +6,7 @@ Time: all encodings take turns in one process, round after round; a ratio is the
 encoding's step over that of `none` in the same round, and a row holds the median over rounds with
 its quartiles. Memory: the peak of the tensors of one step beyond the allocation before
 it. The rows of a length are written to encoding_cost.csv as soon as it is measured, in place of
-earlier ones for the same device and length; encoding_cost.png is drawn at the end.
+earlier rows of this device and length; encoding_cost.png is drawn at the end.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     TSFORMER_DATA=/folder/of/the/archive python experiments/cost/fit_seconds.py [--commit]
 
 The 46 held-out problems are sorted by training values (series times channels times steps) and cut
-into 6 equal parts; the middle one of each is timed. All methods are fitted to a problem before
+into 6 equal parts; the middle problem of each is timed. All methods are fitted to a problem before
 the next, on its train split, with the defaults of their libraries, one thread and seed 0. A small
 fit comes first, so that no time of compiling counts. Appends each fit to fit_seconds.csv and
 resumes from it.
@@ -32,7 +32,7 @@ from tsformer.baselines import PanelClassifier, find
 from tsformer.tracking.store import commit
 
 ROOT = Path(__file__).parents[2]
-#: The quick ones come first, so that torch is warm before the transformers.
+#: The quick methods come first, so that torch is warm before the transformers.
 METHODS = [
     *("minirocket", "quant", "multirocket-hydra", "rdst"),
     *("random-convolutions", "tsformer", "tsformer-patch", "ensemble"),

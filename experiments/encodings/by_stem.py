@@ -3,8 +3,8 @@
     TSFORMER_DATA=/the/archive python experiments/encodings/by_stem.py [--stems patch] [--seeds 0 1]
 
 The problems were chosen by size before any fit: the three that the survey of Irani and Metsis
-(arXiv 2502.12370) and the archive share, and, of the development problems and sktime's built-in
-ones of at most 640 steps, the ten with the fewest training values (series times steps). They are
+(arXiv 2502.12370) and the archive share, and the ten with the fewest training values (series times
+steps) among the development problems and sktime's built-in problems of at most 640 steps. They are
 in the order of that number, and seeds vary slowest, so that an unfinished study is balanced.
 
 The recipe is today's default behind every stem. So is the budget of about 1,000 optimizer steps,

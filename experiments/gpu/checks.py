@@ -1,8 +1,7 @@
-"""What must hold on a GPU, each as a function of the device.
+"""Checks of the package on a GPU, each a function of the device.
 
-The tests marked `cuda` call these, and so does `run.py`, also where there is no pytest. On the CPU
-they rehearse: CUDA features are simulated, or raise `NotHere`. Sizes are small,
-and each takes about a second on a GPU.
+The tests marked `cuda` call them, and so does `run.py`, which needs no pytest. On the CPU they
+rehearse: CUDA features are simulated, or raise `NotHere`. Each takes about a second on a GPU.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which share of a GPU's measured peak of matrix multiplication a wide block reaches.
+"""Measure the share of a GPU's peak of matrix multiplication that a wide block reaches.
 
-Operations count matrix products alone, once forward and twice backward; what the
-backward pass recomputes, and all other operations, count as time but not as work.
+Only matrix products count as work, once forward and twice backward. Recomputation in the backward
+pass, and all other operations, count as time alone.
 """
 
 from __future__ import annotations

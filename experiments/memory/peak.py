@@ -2,19 +2,17 @@
 
     python experiments/memory/peak.py [--n 50000] [--length 2048] [--kept sample array]
 
-Each way of keeping them runs in a process of its own, on one generated file of float32. Memory is
-what is resident beyond the process with its imports and, of an array, beyond the array itself; it
-is given in MiB, and as a multiple of the float32 size of the series. Pages of a mapped file count.
-Speed is in series per second from the first batch to the last, by the clock and by the seconds of
-the processor, which a busy machine spoils less. What comes before the first batch, such as the
-passes that compute the scaling, has a column of its own, in seconds. "sample" has so few of the
-series, in memory, that they are preprocessed once.
+Each storage runs in its own process, on one generated file of float32. Memory is the resident
+memory beyond the process with its imports, and beyond an array itself, in MiB and as a multiple of
+the float32 size of the series. Pages of a mapped file count. Speed is in series per second from the
+first batch to the last, by the clock and by processor time, which a busy machine changes less. The
+seconds before the first batch, for example of the scaling, have their own column. "sample" holds a
+few series in memory, which are preprocessed once.
 
-The model is the default one, or with ``--tiny`` one that costs next to nothing, so that a large
-file is soon through: memory for data does not depend on it. ``--seconds`` cuts training and
-prediction off after so many seconds of batches, and says nothing of what would have followed.
-``--n 2000000 --length 1024`` is the target: 8.2 GB in less than 2 GiB. ``--limit`` bounds the
-address space of a process, as ``ulimit -v`` does, to that many MiB beyond what it has before.
+The model is the default, or with ``--tiny`` a very small model that reads a large file quickly:
+memory for data does not depend on the model. ``--seconds`` stops training and prediction after that
+many seconds of batches. ``--n 2000000 --length 1024`` is the target: 8.2 GB in less than 2 GiB.
+``--limit`` bounds the address space of a process, as ``ulimit -v`` does, in MiB beyond its size.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # for `experiments`
 from experiments import output
 
 KEPT = ("sample", "array", "memmap", "path")
-#: A model that costs next to nothing, which reads as much of each value as the default does.
+#: A very small model that reads each value as often as the default does.
 TINY = {
     "stem": "patch",
     "views": "values+difference",
@@ -91,11 +89,11 @@ def sample(X: Any) -> Any:
 
 
 class _Cut(BaseException):
-    """Ends what takes too long; no Ctrl-C, after which `fit` would go on."""
+    """Ends a long call; after a Ctrl-C `fit` would continue."""
 
 
 class Clock:
-    """When batches reach a model that is or is not in training, and how many series they have."""
+    """Times at which batches reach a model, in training or not, and the numbers of their series."""
 
     def __init__(self, seconds: float | None):
         self.seconds = seconds

@@ -43,10 +43,12 @@ for name, (cv, groups) in splits.items():
 # %%
 # The recording that the wrong split flatters most, a person whom the model has not seen above.
 
-right = pd.DataFrame({name: each["label"] == each["true"] for name, each in steps.items()})
+right = pd.DataFrame(
+    {name: predicted["label"] == predicted["true"] for name, predicted in steps.items()}
+)
 shares = right.groupby(steps["people apart"]["recording"]).mean()
 name = (shares["neighbours in train and test"] - shares["people apart"]).idxmax()
 figure, axes = plt.subplots(4, 1, figsize=(9, 7), sharex=True, layout="constrained")
-for panels, (split, each) in zip((axes[:2], axes[2:]), steps.items(), strict=True):
-    plot_recording(cut, each, name, axes=panels)
+for panels, (split, predicted) in zip((axes[:2], axes[2:]), steps.items(), strict=True):
+    plot_recording(cut, predicted, name, axes=panels)
     panels[0].set_title(f"{split}: {shares.loc[name, split]:.0%} of recording {name!r} is right")

@@ -18,9 +18,9 @@ series = torch.tensor(X[[0, 60]], dtype=torch.float32).transpose(1, 2)  # [B, L,
 options = {"warp": {}, "slice": {}, "cutmix": {}, "jitter": {"sigma": 0.3}}
 
 figure, axes = plt.subplots(len(options), 1, figsize=(7, 9), sharex=True, layout="constrained")
-for (name, own), ax in zip(options.items(), axes, strict=True):
+for (name, params), ax in zip(options.items(), axes, strict=True):
     torch.manual_seed(0)
-    changed = resolve(name, p=1.0, **own)(Batch(series, None, None, False)).values
+    changed = resolve(name, p=1.0, **params)(Batch(series, None, None, False)).values
     ax.plot(series[0, :, 0], color="0.6", linewidth=3, label="as it is")
     ax.plot(changed[0, :, 0], color="#D55E00", label="as training sees it")
     ax.set_title(name)

@@ -18,11 +18,11 @@ X_test, y_test = load_dataset("OSULeaf", split="test")
 
 rows = []
 for size in (12, 25, 50):
-    for seed, (part, _) in enumerate(
+    for seed, (index, _) in enumerate(
         StratifiedShuffleSplit(2, train_size=size, random_state=0).split(X, y)
     ):
         classifier = RandomConvolutionClassifier(n_features=336, n_groups=2, random_state=seed)
-        accuracy = classifier.fit(X[part], y[part]).score(X_test, y_test)
+        accuracy = classifier.fit(X[index], y[index]).score(X_test, y_test)
         rows.append(("OSULeaf", "random convolutions", size, seed, accuracy))
 
 columns = ["dataset", "method", "train_size", "seed", "accuracy"]

@@ -36,14 +36,14 @@ series = {
 # On the left the grey lines are zero; values in another unit would not fit.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.5), layout="constrained", sharey=True)
-for place, (name, some) in enumerate(series.items()):
+for row, (name, some) in enumerate(series.items()):
     if name != "other unit":
-        left.axhline(place, color="0.8", lw=0.8)
-        left.plot(place - some[0, 0] / 8, color=f"C{place}")
+        left.axhline(row, color="0.8", lw=0.8)
+        left.plot(row - some[0, 0] / 8, color=f"C{row}")
     scores = classifier.novelty_score(some)
-    right.plot(scores, place + rng.uniform(-0.25, 0.25, len(scores)), ".", ms=3, color=f"C{place}")
+    right.plot(scores, row + rng.uniform(-0.25, 0.25, len(scores)), ".", ms=3, color=f"C{row}")
     share = f"{(scores > 1).mean():.0%}"
-    right.text(1.02, place, share, transform=right.get_yaxis_transform(), va="center")
+    right.text(1.02, row, share, transform=right.get_yaxis_transform(), va="center")
 right.axvline(1, color="0.4", lw=1)
 right.set(xscale="log", xlabel="novelty score", title="242 series each, and their share above 1")
 right.set_xticks([1, 10, 100], ["1", "10", "100"])
