@@ -134,7 +134,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         shares = shares if np.ndim(shares) else np.arange(1, shares + 1) / shares
         exact = (np.array([*shares, 1.0]) * series.n_steps).round(6)  # 10 * 0.7 is above 7
         fitted.steps_ = np.unique(np.ceil(exact).astype(np.int64).clip(1))
-        prefixes, case, last = _prefixes(series, fitted.steps_, complete=True)
+        replay = _Replay(series, fitted.steps_, complete=True)
+        prefixes, case = replay.prefixes, replay.case
 
         def trained(fold: npt.NDArray[np.bool_]) -> Any:
             chosen = case[fold]
@@ -153,8 +154,8 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                     clf = trained(~test)
                 columns = np.ix_(test, np.searchsorted(target.classes, clf.classes_))
                 proba[columns] = clf.predict_proba(_input(clf, prefixes.part(test)))
-        answers = _Answers(proba, case, prefixes.lengths, last)
-        fitted.trade_offs_ = _trade_offs(answers, series.lengths, targets)
+        replay.proba = proba
+        fitted.trade_offs_ = replay.trade_offs(targets)
         fitted.target_, fitted.n_channels_ = target, series.n_channels
         self.__dict__ = fitted.choose_rule(self.earliness).__dict__
         return self
@@ -205,8 +206,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
 
         Returns labels ``(n,)``, and numbers of steps until the answers ``(n,)``.
         """
-        _, answers, final = _ask(self, X, times, complete=True)
-        return self.target_.decide(answers.proba[final]), answers.n_steps[final]
+        replay = _ask(self, X, times, complete=True)
+        labels = self.target_.decide(replay.proba[replay.final])
+        return labels, replay.prefixes.lengths[replay.final]
 
     def decide(self, X: Any, times: Any = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         """Apply the rule to series that are still arriving, without state between calls.
@@ -221,10 +223,10 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             The answers, and whether each is final, whatever arrives later. Where the rule waits,
             the label is that of `predict`.
         """
-        series, answers, final = _ask(self, X, times)
-        labels, decided = self.predict(series), np.full(len(series), False)
-        decided[answers.case[final]] = True
-        labels[decided] = self.target_.decide(answers.proba[final])
+        replay = _ask(self, X, times)
+        labels, decided = self.predict(replay.series), np.full(len(replay.series), False)
+        decided[replay.case[replay.final]] = True
+        labels[decided] = self.target_.decide(replay.proba[replay.final])
         return labels, decided
 
     def trade_offs(self, X: Any, y: Any, times: Any = None) -> pd.DataFrame:
@@ -241,10 +243,9 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
             (the mean share that is seen), harmonic_mean (of accuracy and 1 - earliness).
         """
         check_ids(X, y, "y")
-        series, answers, _ = _ask(self, X, times, complete=True)
-        targets = self.target_.encode(y, "y", len(series))
-        rule = self.n_agreeing_, self.threshold_
-        return _trade_offs(answers, series.lengths, targets, rule)
+        replay = _ask(self, X, times, complete=True)
+        targets = self.target_.encode(y, "y", len(replay.series))
+        return replay.trade_offs(targets, (self.n_agreeing_, self.threshold_))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write classifier and rule to a folder, to be read with `tsformer.load`.
@@ -374,13 +375,13 @@ class StreamingClassifier:
         if not steps.isna().all(axis=None):
             at = None if times is None else [steps.index.to_numpy()]
             early, complete = self.classifier, len(steps) >= self.classifier.steps_[-1]
-            _, answers, final = _ask(early, [steps], at, complete=complete, known=self._proba)
-            self._proba = answers.proba
-            if len(answers.proba):
-                i = [*final, -1][0]
-                label = early.classes_[answers.proba[i].argmax()]
-                n_steps, decided = int(answers.n_steps[i]), len(final) > 0
-                self._answer = EarlyAnswer(label, decided, n_steps, answers.proba[i])
+            replay = _ask(early, [steps], at, complete=complete, known=self._proba)
+            self._proba = replay.proba
+            if len(replay.proba):
+                i = [*replay.final, -1][0]
+                label, proba = early.classes_[replay.proba[i].argmax()], replay.proba[i]
+                n_steps = int(replay.prefixes.lengths[i])
+                self._answer = EarlyAnswer(label, len(replay.final) > 0, n_steps, proba)
         self._kept = [steps]
         return self._answer
 
@@ -419,31 +420,25 @@ def _input(classifier: Any, series: Padded) -> Any:
     return series if isinstance(classifier, SeriesEstimator) else to_items(series)
 
 
-def _prefixes(
-    series: Padded, steps: _Ints, *, complete: bool
-) -> tuple[Padded, _Ints, npt.NDArray[np.bool_]]:
-    """Cut series at the points they reach: prefixes, their series, and whether at the last."""
-    lengths, with_value = series.lengths, np.asarray(~np.isnan(series.values).all(axis=2))
-    if (empty := ~with_value[:, : steps[-1]].any(axis=1)).any():
-        raise ValueError(f"series {empty.argmax()} has no value in its first {steps[-1]} steps")
-    reached = lengths > steps[:, None] if complete else lengths >= steps[:, None]
-    reached &= with_value[:, np.minimum(steps, series.n_steps) - 1].T
-    reached[-1] = (lengths >= steps[-1]) | complete
-    point, case = np.nonzero(reached)
-    prefixes = series.read(case).cut(np.minimum(lengths[case], steps[point]))
-    return prefixes, case, point == len(steps) - 1
+class _Replay:
+    """Prefixes of series at the points that they reach, and the answers to them."""
 
+    proba: _Floats  # of each class, by prefix
+    final: _Ints  # prefixes with the final answers, by series
 
-class _Answers(NamedTuple):
-    """Answers to prefixes: probabilities, series, steps, and whether it is the last point."""
+    def __init__(self, series: Padded, steps: _Ints, *, complete: bool):
+        lengths, with_value = series.lengths, np.asarray(~np.isnan(series.values).all(axis=2))
+        if (empty := ~with_value[:, : steps[-1]].any(axis=1)).any():
+            raise ValueError(f"series {empty.argmax()} has no value in its first {steps[-1]} steps")
+        reached = lengths > steps[:, None] if complete else lengths >= steps[:, None]
+        reached &= with_value[:, np.minimum(steps, series.n_steps) - 1].T
+        reached[-1] = (lengths >= steps[-1]) | complete
+        point, self.case = np.nonzero(reached)
+        self.series, self.last = series, point == len(steps) - 1
+        self.prefixes = series.read(self.case).cut(np.minimum(lengths[self.case], steps[point]))
 
-    proba: _Floats
-    case: _Ints
-    n_steps: _Ints
-    last: npt.NDArray[np.bool_]
-
-    def final(self, threshold: float, n_agreeing: int) -> _Ints:
-        """Return the index of the final answer about each series that has one."""
+    def stops(self, threshold: float, n_agreeing: int) -> _Ints:
+        """Return the prefix with the final answer about each series that has one."""
         order = np.argsort(self.case, kind="stable")
         case, proba, index = self.case[order], self.proba[order], np.arange(len(order))
         label, sure = proba.argmax(axis=1), proba.max(axis=1) >= threshold
@@ -453,32 +448,28 @@ class _Answers(NamedTuple):
         final = order[(sure & (run >= n_agreeing)) | self.last[order]]
         return final[np.unique(self.case[final], return_index=True)[1]]
 
+    def trade_offs(self, targets: _Ints, *fitted: tuple[int, float]) -> pd.DataFrame:
+        """Score the rules of one to three answers and 101 thresholds on complete series."""
+        thresholds = np.quantile(self.proba.max(axis=1), np.linspace(0, 1, 101)).tolist()
+        right = self.proba.argmax(axis=1) == targets[self.case]
+        share, rows = self.prefixes.lengths / self.series.lengths[self.case], []
+        for n_agreeing, threshold in sorted({*product((1, 2, 3), thresholds), *fitted}):
+            stops = self.stops(threshold, n_agreeing)
+            rows.append((threshold, n_agreeing, right[stops].mean(), share[stops].mean()))
+        table = pd.DataFrame(rows, columns=_RULES[:-1])
+        saved = 1 - table.earliness
+        mean = 2 * table.accuracy * saved / (table.accuracy + saved)
+        return table.assign(harmonic_mean=mean.fillna(0.0))
+
 
 def _ask(
     early: EarlyClassifier, X: Any, times: Any, *, complete: bool = False, known: Any = ()
-) -> tuple[Padded, _Answers, _Ints]:
-    """Return series, the answers at all points, and the indices of final answers."""
+) -> _Replay:
+    """Return the answers at all points, of which the first are known."""
     check_is_fitted(early)
-    series = _read(early.classifier_, X, times)
-    prefixes, case, last = _prefixes(series, early.steps_, complete=complete)
-    proba = np.reshape(known, (-1, len(early.classes_)))
-    if len(new := prefixes.part(np.arange(len(proba), len(case)))):
-        proba = np.concatenate([proba, early.predict_proba(new)])
-    answers = _Answers(proba, case, prefixes.lengths, last)
-    return series, answers, answers.final(early.threshold_, early.n_agreeing_)
-
-
-def _trade_offs(
-    answers: _Answers, lengths: _Ints, targets: _Ints, *fitted: tuple[int, float]
-) -> pd.DataFrame:
-    """Score the rules of one to three answers and 101 thresholds on complete series."""
-    thresholds = np.quantile(answers.proba.max(axis=1), np.linspace(0, 1, 101)).tolist()
-    right = answers.proba.argmax(axis=1) == targets[answers.case]
-    share, rows = answers.n_steps / lengths[answers.case], []
-    for n_agreeing, threshold in sorted({*product((1, 2, 3), thresholds), *fitted}):
-        final = answers.final(threshold, n_agreeing)
-        rows.append((threshold, n_agreeing, right[final].mean(), share[final].mean()))
-    table = pd.DataFrame(rows, columns=_RULES[:-1])
-    saved = 1 - table.earliness
-    mean = 2 * table.accuracy * saved / (table.accuracy + saved)
-    return table.assign(harmonic_mean=mean.fillna(0.0))
+    replay = _Replay(_read(early.classifier_, X, times), early.steps_, complete=complete)
+    replay.proba = np.reshape(known, (-1, len(early.classes_)))
+    if len(new := replay.prefixes.part(np.arange(len(known), len(replay.case)))):
+        replay.proba = np.concatenate([replay.proba, early.predict_proba(new)])
+    replay.final = replay.stops(early.threshold_, early.n_agreeing_)
+    return replay
