@@ -1,6 +1,5 @@
 """TokenTransformer: the same encodings and blocks as a causal model of token sequences."""
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,7 +133,7 @@ class TokenTransformer(TransformerEncoder):
         check_number("top_k", top_k, 1, whole=True, also=(None,))
         if generator is None:
             generator = torch.Generator(prompt.device)
-            generator.manual_seed(int.from_bytes(os.urandom(8)) >> 1)
+            generator.seed()
         was_training = self.training
         self.eval()
         tokens: Tensor = torch.atleast_2d(prompt)

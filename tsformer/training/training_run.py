@@ -210,15 +210,14 @@ class TrainingRun:
                 for count, (batch, index) in enumerate(zip(batches, coming, strict=True), start=1):
                     for norm in norms:
                         norm.momentum = 1 / count  # makes the average the plain mean
-                    inputs = panel.take(index, device=plan.device)
-                    if weights is None:
-                        run(*inputs)
-                        continue
-                    total = weights[batch].sum()
-                    if effective_size(total, weights[batch].square().sum()) >= FEWEST:
-                        seen += total.item()
-                    head.momentum = len(batch) / seen if seen else 0.0  # the weighted mean
-                    run(*inputs, weights=weights[index].float().to(plan.device))
+                    options = {}
+                    if weights is not None:
+                        total = weights[batch].sum()
+                        if effective_size(total, weights[batch].square().sum()) >= FEWEST:
+                            seen += total.item()
+                        head.momentum = len(batch) / seen if seen else 0.0  # the weighted mean
+                        options["weights"] = weights[index].float().to(plan.device)
+                    run(*panel.take(index, device=plan.device), **options)
         finally:
             for norm, momentum in norms.items():
                 norm.momentum = momentum
