@@ -13,7 +13,6 @@ from tracked_runs import only_run, parent_of, runs
 
 import tsformer
 from tsformer import load
-from tsformer.estimators import series_estimator
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
 from tsformer.tracking.autologging import track_evaluation, tracked_fit
 from tsformer.tracking.context import to_track
@@ -32,12 +31,12 @@ def test_a_second_fit_in_a_run_continues_the_first(store, few, again):
     with store.start("two fits", kind="fit") as run:
         first = clone(tracked(run)).fit(*few)
         before = store.client().get_run(run.run_id).data.metrics
-        other = {
+        unfitted = {
             "a clone": lambda: clone(first),
             "another process": lambda: pickle.loads(pickle.dumps(tracked(run))),
             "the run opened again": lambda: tracked(TrackedRun(run.client, run.run_id)),
         }
-        second = other[again]().fit(*few)
+        second = unfitted[again]().fit(*few)
     after = store.client().get_run(run.run_id).data.metrics
     rows = [*enumerate(chain(first.history_, second.history_), start=1)]
     for metric, column in {"train/loss": "loss", "lr": "lr"}.items():
@@ -92,7 +91,7 @@ def test_a_saved_model_carries_its_run(few, uri, tmp_path, experiment):
 def state() -> tuple[Any, ...]:
     """All that tracking sets in a process while it works."""
     active, level = mlflow.active_run(), logging.getLogger("mlflow").level
-    return to_track(), list(series_estimator._observers), active and active.info.run_id, level
+    return to_track(), active and active.info.run_id, level
 
 
 def fit(few: Any, **params: Any) -> None:

@@ -16,7 +16,6 @@ def told_nothing(monkeypatch, tmp_path):
     """MLflow as it is in a new process, in an empty folder."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(mlflow.tracking.fluent, "_active_experiment_id", None)
     mlflow.set_tracking_uri(None)
     monkeypatch.chdir(tmp_path)
     yield
@@ -26,8 +25,8 @@ def told_nothing(monkeypatch, tmp_path):
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # which mlflow.set_experiment sets
 
 
-def started(**asked: Any) -> tuple[RunStore, Any]:
-    run = start_run("a fit", kind="fit", **asked)
+def started(**where: Any) -> tuple[RunStore, Any]:
+    run = start_run("a fit", kind="fit", **where)
     run.end("FINISHED")
     return run.store, run.store.client().get_run(run.run_id)
 
@@ -56,9 +55,9 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
     mlflow.set_experiment("mine")
     with mlflow.start_run(run_name="my run") as mine:
         # What is asked for comes before the active run.
-        store, other = started(experiment="asked for")
+        store, placed = started(experiment="asked for")
         assert experiment_of(store) == "asked for"
-        assert "mlflow.parentRunId" not in other.data.tags
+        assert "mlflow.parentRunId" not in placed.data.tags
         store, first = started()
         assert first.info.run_id == mine.info.run_id
         assert first.info.status == "RUNNING", "whoever has started it ends it"
@@ -95,6 +94,7 @@ def test_parameters_in_an_active_run_stay_what_the_user_logged(uri):
 
 def test_a_new_run_is_the_active_one_inside_and_the_last_one_afterwards(uri):
     mlflow.set_tracking_uri(uri)
+    mlflow.set_experiment("mine")
     run = start_run("a fit", kind="fit")
     with activated(run), run:
         mlflow.log_metric("own", 1.0)

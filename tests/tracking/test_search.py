@@ -4,6 +4,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from sklearn.exceptions import FitFailedWarning
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import (
@@ -66,13 +67,13 @@ def test_cross_validations_and_scores_of_other_names(few, quick):
     """Both functions were imported before `autolog` was called."""
     ours, scoring = convolutions(n_groups=0), ["f1_macro", "neg_log_loss"]
     scores = cross_val_score(ours, *few, cv=3)
-    found = cross_validate(ours, *few, cv=2, scoring=scoring, return_train_score=True)
+    folds = cross_validate(ours, *few, cv=2, scoring=scoring, return_train_score=True)
     first, second = runs()
     assert first.info.run_name == "cross-validation of RandomConvolutionClassifier"
     assert first.data.metrics["test/accuracy"] == pytest.approx(scores.mean())
     assert first.data.metrics["test/accuracy_spread"] == pytest.approx(scores.std())
     for key in ("train_f1_macro", "test_f1_macro", "train_neg_log_loss", "test_neg_log_loss"):
-        assert second.data.metrics[key.replace("_", "/", 1)] == pytest.approx(found[key].mean())
+        assert second.data.metrics[key.replace("_", "/", 1)] == pytest.approx(folds[key].mean())
     GridSearchCV(ours, {"n_groups": [0]}, cv=2, scoring=scoring, refit=False).fit(*few)
     assert {f"test/{name}" for name in scoring} <= set(runs(kind="encoding")[-1].data.metrics)
 
@@ -83,15 +84,15 @@ def test_a_halving_search_has_the_last_round_of_each_candidate(italy, quick):
     search = HalvingGridSearchCV(convolutions(n_groups=0), grid, **options).fit(*italy)
     assert search.n_iterations_ == 2
     best = search.best_params_["n_features"]
-    (run,) = [each for each in runs(kind="encoding") if each.data.params["n_features"] == str(best)]
+    (run,) = [run for run in runs(kind="encoding") if run.data.params["n_features"] == str(best)]
     assert run.data.metrics["test/accuracy"] == pytest.approx(search.best_score_)
     assert len(runs()) == 1 + 3
 
 
 def test_own_encodings_of_a_search_have_colours_of_their_own(few, quick):
-    own = [type(name, (FixedEncoding,), {}) for name in ("own0", "own14")]
-    assert len({encoding_color(each.__name__) for each in own}) == 1, "of each alone"
-    search = GridSearchCV(classifier(max_epochs=1), {"encoding": own}, cv=2, refit=False)
+    encodings = [type(name, (FixedEncoding,), {}) for name in ("own0", "own14")]
+    assert len({encoding_color(kind.__name__) for kind in encodings}) == 1, "of each alone"
+    search = GridSearchCV(classifier(max_epochs=1), {"encoding": encodings}, cv=2, refit=False)
     search.fit(*few)
     assert len({run.data.tags["mlflow.runColor"] for run in runs(kind="encoding")}) == 2
 
@@ -113,11 +114,11 @@ def test_what_is_not_ours_is_not_tracked(few, quick):
 def test_fits_that_fail(few, quick):
     grid = {"callbacks": [None, [Raises(RuntimeError("no more"))]]}
     estimator = classifier("none", max_epochs=1)
-    with pytest.warns(Warning, match="fits failed"):
+    with pytest.warns(FitFailedWarning):
         GridSearchCV(estimator, grid, cv=2, refit=False).fit(*few)
     assert sorted(run.info.status for run in runs(kind="encoding")) == ["FAILED", "FINISHED"]
     assert [run.info.status for run in runs(kind="search")] == ["FINISHED"]
-    with pytest.raises(ValueError, match="All the 2 fits failed"):
+    with pytest.raises(ValueError, match="fits"):
         GridSearchCV(classifier(), {"max_epochs": [-1]}, cv=2).fit(*few)
     run = runs(kind="search")[-1]
     assert run.info.status == "FAILED"

@@ -19,17 +19,17 @@ DEAD = "http://127.0.0.1:9"
 
 def test_of_doubled_runs_the_first_to_end_stays(store):
     tags = {"tsformer.configuration": "doubled"}
-    slow, fast, other, outside = (
+    slow, fast, unrelated, outside = (
         store.start(key, kind="fit", key=key, tags=tags) for key in ("a", "a", "other", "b")
     )
-    for run in (other, fast, slow, outside):
+    for run in (unrelated, fast, slow, outside):
         run.end("FINISHED")
         time.sleep(0.002)
-    found = {key: run.info.run_id for key, run in store.finished("abc", tags).items()}
-    assert found == {"a": fast.run_id, "b": outside.run_id}
+    kept = {key: run.info.run_id for key, run in store.finished("abc", tags).items()}
+    assert kept == {"a": fast.run_id, "b": outside.run_id}
     assert pickle.loads(pickle.dumps(store)) == store
     left = {run.info.run_id for run in store.runs("FINISHED", tags)}
-    assert left == {fast.run_id, other.run_id, outside.run_id}
+    assert left == {fast.run_id, unrelated.run_id, outside.run_id}
 
 
 def test_where_a_store_is_and_its_runs_are_shown(tmp_path, monkeypatch, store):
@@ -46,21 +46,21 @@ def test_where_a_store_is_and_its_runs_are_shown(tmp_path, monkeypatch, store):
     page = "#/experiments/1/runs/a1?workflowType=machine_learning"
     assert here.run_address("a1") == f"http://127.0.0.1:5000/{page}"
     assert RunStore("http://host:5000/", "1").run_address("a1") == f"http://host:5000/{page}"
-    with pytest.raises(ValueError, match="'mlruns'"):
+    with pytest.raises(ValueError, match="mlruns"):
         resolve_uri("mlruns")
 
 
 def test_a_store_that_cannot_be_used_says_so(tmp_path, store, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    with pytest.raises(ConnectionError, match=DEAD):
+    with pytest.raises(ConnectionError):
         prepare_store(DEAD)
     client = mlflow.MlflowClient(store.uri)
     client.delete_experiment(client.create_experiment("deleted"))
-    with pytest.raises(ValueError, match="'deleted'"):
+    with pytest.raises(ValueError, match="deleted"):
         prepare_store(store.uri, "deleted")
     (tmp_path / "text.db").write_text("this is no database")
     monkeypatch.setattr(mlflow, "MlflowClient", None)  # it would retry for minutes
-    with pytest.raises(ConnectionError, match="file is not a database"):
+    with pytest.raises(ConnectionError, match="database"):
         prepare_store(f"sqlite:///{tmp_path / 'text.db'}")
 
 
@@ -78,8 +78,8 @@ def test_no_password_is_printed():
     page = "/#/experiments/7/runs/a1?workflowType=machine_learning"
     assert store.run_address("a1") == f"https://host:5000/mlflow{page}"
     assert without_credentials("postgresql://me:s3cret@db/mlflow") == "postgresql://db/mlflow"
-    said = "request to https://me:p@ss@host:5000?token=x/api failed with url: /?token=x/a"
-    assert without_credentials(said) == "request to https://host:5000 failed with url: /"
+    message = "request to https://me:p@ss@host:5000?token=x/api failed with url: /?token=x/a"
+    assert without_credentials(message) == "request to https://host:5000 failed with url: /"
     assert without_credentials("unknown 'a'? b@c") == "unknown 'a'? b@c"
     assert without_credentials("sqlite:////tmp/a@b?.db") == "sqlite:////tmp/a@b?.db"
     line = command_line(["/bin/tsformer", "fit", "a b", "--uri=https://me:s3cret@host:5000/x"])

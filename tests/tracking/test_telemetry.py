@@ -53,7 +53,7 @@ pytestmark = pytest.mark.processes
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory, empty_store) -> list[str]:
+def printed(tmp_path_factory, empty_store) -> list[str]:
     """Run the program, and return what it printed."""
     folder = tmp_path_factory.mktemp("works")
     empty_store(folder / "mlflow.db")
@@ -69,9 +69,9 @@ def said(tmp_path_factory, empty_store) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_no_other_machine_is_asked_for(said):
-    assert said[:-2] == ["telemetry False"]
+def test_no_other_machine_is_asked_for(printed):
+    assert printed[:-2] == ["telemetry False"]
 
 
-def test_mlflow_runs_no_pickle_to_load_a_registered_model(said):
-    assert said[-2:] == ["[]", "['pickle.find_class']"]
+def test_mlflow_runs_no_pickle_to_load_a_registered_model(printed):
+    assert printed[-2:] == ["[]", "['pickle.find_class']"]

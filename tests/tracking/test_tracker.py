@@ -102,7 +102,7 @@ def test_some_series_of_each_class_are_explained_if_requested(store, uri):
     client, drawn = store.client(), []
     for n in (0, 2):
         run = track_evaluation(fitted, X, y, **where, explanations=n).run_id
-        folders = [each.path for each in client.list_artifacts(run, "explanations")]
-        found = [each.path for folder in folders for each in client.list_artifacts(run, folder)]
-        drawn.append([path.removeprefix("explanations/") for path in found])
+        folders = [entry.path for entry in client.list_artifacts(run, "explanations")]
+        files = [entry.path for folder in folders for entry in client.list_artifacts(run, folder)]
+        drawn.append([path.removeprefix("explanations/") for path in files])
     assert drawn == [[], ["a_b/0.png", "c/1.png", "c/2.png"]]

@@ -16,9 +16,9 @@ def experiment() -> str:
 def runs(**tags: str) -> list[Any]:
     """Return the runs of this test with these tags of the package, the oldest first."""
     wanted = " and ".join(f"tags.`tsformer.{tag}` = '{value}'" for tag, value in tags.items())
-    own = {"experiment_names": [experiment()], "filter_string": wanted}
-    found: list[Any] = mlflow.search_runs(**own, output_format="list")
-    return found[::-1]
+    query = {"experiment_names": [experiment()], "filter_string": wanted}
+    newest_first: list[Any] = mlflow.search_runs(**query, output_format="list")
+    return newest_first[::-1]
 
 
 def only_run() -> Any:
@@ -31,7 +31,7 @@ def parent_of(run: Any) -> str:
 
 
 def files_of(run: Any) -> set[str]:
-    return {each.path for each in mlflow.MlflowClient().list_artifacts(run.info.run_id)}
+    return {file.path for file in mlflow.MlflowClient().list_artifacts(run.info.run_id)}
 
 
 def artifacts(run: Any) -> dict[str, Path]:

@@ -29,9 +29,9 @@ def card(page: Any, title: str) -> Any:
 def dots(page: Any, title: str, count: int) -> Any:
     """The dots of a chart, once there are so many."""
     card(page, title).scroll_into_view_if_needed(timeout=PATIENCE)  # drawn when it is in sight
-    found = card(page, title).locator(".scatterlayer .point")
-    expect(found).to_have_count(count, timeout=PATIENCE)
-    return found
+    points = card(page, title).locator(".scatterlayer .point")
+    expect(points).to_have_count(count, timeout=PATIENCE)
+    return points
 
 
 def colors(marks: Any) -> set[str]:
@@ -62,9 +62,9 @@ def grid(page: Any, section: str, count: int) -> Any:
     page.get_by_text(section).first.scroll_into_view_if_needed()
     cards = page.get_by_test_id("experiment-view-compare-runs-card")
     pictured = cards.filter(has=page.locator("img[src*='get-artifact']"))
-    found = pictured.first if section.startswith("Each") else pictured.last
-    expect(found.locator(PICTURE)).to_have_count(count, timeout=PATIENCE)
-    return found
+    pictures = pictured.first if section.startswith("Each") else pictured.last
+    expect(pictures.locator(PICTURE)).to_have_count(count, timeout=PATIENCE)
+    return pictures
 
 
 @pytest.fixture(scope="module")

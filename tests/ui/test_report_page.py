@@ -26,32 +26,34 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(folder).html
 
 
-def column(table: Any, place: int) -> list[str]:
-    return list(table.locator(f"tbody td:nth-child({place + 1})").all_inner_texts())
+def column(table: Any, index: int) -> list[str]:
+    return list(table.locator(f"tbody td:nth-child({index + 1})").all_inner_texts())
 
 
 def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     wrong: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("request", lambda request: requests.append(request.url))
+    page.on(
+        "console", lambda message: wrong.append(message.text) if message.type == "error" else None
+    )
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(report.as_uri())
     widths = page.locator("img").evaluate_all("images => images.map(image => image.naturalWidth)")
     assert len(widths) == 4
     assert min(widths) > 300
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
 
     table = page.locator("table").first
     names = [name.strip() for name in table.locator("th").all_inner_texts()]
-    place = names.index("mean score")
-    given = [float(text) for text in column(table, place)]
-    assert given == sorted(given, reverse=True), "methods are by rank"
-    button = table.locator("th").nth(place).locator("button")
+    index = names.index("mean score")
+    scores = [float(text) for text in column(table, index)]
+    assert scores == sorted(scores, reverse=True), "methods are by rank"
+    button = table.locator("th").nth(index).locator("button")
     button.click()
-    assert [float(text) for text in column(table, place)] == sorted(given)
+    assert [float(text) for text in column(table, index)] == sorted(scores)
     button.click()
-    assert [float(text) for text in column(table, place)] == sorted(given, reverse=True)
+    assert [float(text) for text in column(table, index)] == sorted(scores, reverse=True)
     assert column(table, 0)[0] == "erpe", "rows move as a whole"
     assert wrong == []
 

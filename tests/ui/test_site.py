@@ -49,9 +49,9 @@ def address() -> Iterator[str]:
 def test_a_page_loads_from_here_fits_and_can_be_read(page: Any, address: str, name: str) -> None:
     """Contrast and text for screen readers are axe-core's job."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    asked: list[str] = []
+    requests: list[str] = []
     wrong: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on("request", lambda request: requests.append(request.url))
     page.on("response", lambda got: wrong.append(got.url) if got.status >= 400 else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(address + name, wait_until="networkidle")
@@ -62,9 +62,9 @@ def test_a_page_loads_from_here_fits_and_can_be_read(page: Any, address: str, na
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         page.reload(wait_until="networkidle")
-        found = axe.Axe().run(page, options={"runOnly": {"type": "rule", "values": RULES}})
-        assert found.response["passes"], "axe-core looked at nothing"
-        assert found.response["violations"] == [], f"{scheme}: {found.generate_report()}"
-    assert len(asked) > 3
-    assert [url for url in asked if not url.startswith((address, "data:"))] == []
+        audit = axe.Axe().run(page, options={"runOnly": {"type": "rule", "values": RULES}})
+        assert audit.response["passes"], "axe-core looked at nothing"
+        assert audit.response["violations"] == [], f"{scheme}: {audit.generate_report()}"
+    assert len(requests) > 3
+    assert [url for url in requests if not url.startswith((address, "data:"))] == []
     assert wrong == []
