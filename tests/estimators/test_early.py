@@ -102,17 +102,6 @@ def test_decide_predict_early_and_stream_agree(threshold, n_agreeing, fitted):
                     assert (answer.label, answer.n_steps) == (labels[i], n_steps[i])
 
 
-class LastValue(ClassifierMixin, BaseEstimator):
-    """Classifier whose probability of class 1 is the last value."""
-
-    def fit(self, X: list[np.ndarray], y: np.ndarray) -> LastValue:
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict_proba(self, X: list[np.ndarray]) -> np.ndarray:
-        return np.array([[1 - x[0, -1], x[0, -1]] for x in X])
-
-
 @pytest.mark.parametrize(
     ("values", "n_agreeing", "stop"),
     [
@@ -126,8 +115,10 @@ class LastValue(ClassifierMixin, BaseEstimator):
 )
 def test_decide_stops_after_agreeing_answers(values, n_agreeing, stop):
     n = len(values)
-    clf = early(LastValue(), points=n).fit(RNG.uniform(size=(8, 1, n)), np.arange(8) % 2)
+    clf = early(Nearest(), points=n).fit(RNG.uniform(size=(8, 1, n)), np.arange(8) % 2)
     clf.threshold_, clf.n_agreeing_ = 0.75, n_agreeing
+    # The probability of class 1 is the last value.
+    clf.classifier_.predict_proba = lambda X: np.array([[1 - x[0, -1], x[0, -1]] for x in X])
     series = np.array([[values]] * 2)  # two, whose answers must not be one run
     decided = [clf.decide(series[..., : i + 1])[1].tolist() for i in range(n)]
     assert decided == [[i >= stop] * 2 for i in range(n)]
@@ -169,6 +160,8 @@ def test_predict_early_late_or_longer_series(fitted):
     of_ten.threshold_ = 1.1
     assert of_ten.decide(longer)[1].all(), "at the last point in any case"
     assert (of_ten.predict_early(longer)[1] == 10).all()
+    sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
+    assert (sixth.predict_early(X)[1] == 4).all(), "a mean share has a rounding error"
     longer[1, :, :10] = np.nan
     with pytest.raises(ValueError, match="series 1 "):
         of_ten.decide(longer)
@@ -192,17 +185,6 @@ def test_stream_of_dated_frames():
     for chunk in (X[0][:, 3:5], frames[0][3:5]):  # unnamed, and times of another kind
         with pytest.raises(ValueError):
             stream.update(chunk, [3.0, 4.0])
-
-
-def test_points_without_rounding_error():
-    sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
-    assert (sixth.predict_early(X)[1] == 4).all()
-
-
-@pytest.mark.parametrize("points", [0, [0.5, 0.2], [50, 100], "all"])
-def test_fit_refuses_points(points):
-    with pytest.raises((ValueError, TypeError)):
-        early(points=points).fit(X, Y)
 
 
 def test_save_and_load(tmp_path):
@@ -231,6 +213,8 @@ def test_refused_data_leave_fit(fitted):
         (ValueError, fitted.trade_offs, RAGGED, Y.astype(str), TIMES),
         (ValueError, fitted.choose_rule, 0.01),
         (ValueError, early(earliness=0.1).fit, X, Y),
+        *((ValueError, early(points=p).fit, X, Y) for p in (0, [0.5, 0.2], [50, 100])),
+        (TypeError, early(points="all").fit, X, Y),
         *((ValueError, call, frame, labels[::-1]) for call in (by_id.trade_offs, by_id.fit)),
         (ValueError, stream.update, np.ones(1), [0.0]),
         (ValueError, stream.update, np.ones((2, 12))),

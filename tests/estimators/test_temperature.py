@@ -104,7 +104,6 @@ def test_temperatures_exported_refitted():
         {"cv": [(np.arange(20), np.arange(20, 30))]},  # series in no fold
         {"cv": [(np.flatnonzero(Y == "a"), np.flatnonzero(Y == "b"))]},  # a class in no training
     ],
-    ids=["weights", "series", "class"],
 )
 def test_calibrate_refuses(plain, arguments):
     with pytest.raises(ValueError):

@@ -61,6 +61,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
         arrays (channels, length) of unequal lengths.
     points : int or sequence of float, default=10
         Number of equally spaced points, or their increasing shares of the longest training series.
+        The full length is always a point.
     earliness : "harmonic" or float, default="harmonic"
         "harmonic" maximises the harmonic mean of accuracy and 1 - earliness; earliness is the mean
         share of a series that is seen. A number maximises the accuracy with at most this earliness.
@@ -145,16 +146,15 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                 return clone(made).fit(_input(made, prefixes.part(fold)), labels, **options)
 
         fitted.classifier_ = clf = trained(np.full(len(case), True))
-        proba: Any = clf.left_out()[0] if hasattr(clf, "left_out") else ()
-        if len(proba) < len(case):  # of another classifier, or of a sample of very many
-            proba = np.zeros((len(case), target.n_outputs))
+        replay.proba = clf.left_out()[0] if hasattr(clf, "left_out") else np.empty(0)
+        if len(replay.proba) < len(case):  # of another classifier, or of a sample of very many
+            replay.proba = np.zeros((len(case), target.n_outputs))
             for fold in grouping.group_folds(targets, groups, self.cv, seed):
                 test = fold[case]
                 with unobserved():
                     clf = trained(~test)
                 columns = np.ix_(test, np.searchsorted(target.classes, clf.classes_))
-                proba[columns] = clf.predict_proba(_input(clf, prefixes.part(test)))
-        replay.proba = proba
+                replay.proba[columns] = clf.predict_proba(_input(clf, prefixes.part(test)))
         fitted.trade_offs_ = replay.trade_offs(targets)
         fitted.target_, fitted.n_channels_ = target, series.n_channels
         self.__dict__ = fitted.choose_rule(self.earliness).__dict__

@@ -31,10 +31,8 @@ class Conformal:
     ) -> Self:
         """Compute the scores from probabilities ``[n, K]`` and class indices ``[n]``."""
         scores = 1.0 - proba[np.arange(len(targets)), targets]
-        by_threshold = [scores]
-        if by_class:
-            by_threshold = [scores[targets == k] for k in range(proba.shape[1])]
-        return cls(list(map(np.sort, by_threshold)), list(mixture))
+        masks = [targets == k for k in range(proba.shape[1])] if by_class else [...]
+        return cls([np.sort(scores[mask]) for mask in masks], list(mixture))
 
     def sets(self, proba: _Proba, coverage: float) -> npt.NDArray[np.bool_]:
         """Return the sets ``[n, K]`` for probabilities ``[n, K]``."""

@@ -324,10 +324,8 @@ def compare_tensors(
     """Raise ValueError for the first tensor that is missing, unknown or of another kind."""
     for name in sorted(planned.keys() | saved.keys()):
         expected, actual = (
-            (state[name].dtype, tuple(state[name].shape) if shapes else ())
-            if name in state
-            else None
-            for state in (planned, saved)
+            None if tensor is None else (tensor.dtype, tuple(tensor.shape) if shapes else ())
+            for tensor in (planned.get(name), saved.get(name))
         )
         if expected != actual:
             raise ValueError(f"tensor {name!r} must be {expected}, as described; got {actual}")

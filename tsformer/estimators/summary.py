@@ -75,9 +75,7 @@ class Summary:
         """Return plain-text tables."""
         tables = (table.set_index(table.columns[0]) for table in self._tables())
         texts = [self.title, *(table.to_string(index_names=False) for table in tables)]
-        return "\n\n".join(
-            [*texts, *(f"{name}: {summary}" for name, summary in self.parts.items())]
-        )
+        return "\n\n".join([*texts, *(f"{name}: {s}" for name, s in self.parts.items())])
 
     __repr__ = __str__
 
