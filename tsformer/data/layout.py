@@ -128,7 +128,8 @@ def warn_of_layout(X: Any, series: SeriesSource, *, flat: bool) -> None:
 
 
 def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
-    """Say if a wide table is probably long: its first column repeats, and another counts up."""
+    """Return how to read a wide table that is probably long, or ""."""
+    # The first column has runs of one whole number, and another column rises in each run.
     table = series.read(np.arange(min(len(series), _MOST_ROWS))).values[:, :_MOST_COLUMNS, 0]
     n_cases, is_new = len(np.unique(table[:, 0])), np.diff(table[:, 0]) != 0
     in_runs = 3 <= n_cases == np.count_nonzero(is_new) + 1 <= len(table) // _ROWS_PER_CASE
@@ -141,15 +142,14 @@ def _doubt_of_rows(X: Any, series: SeriesSource) -> str:
 
 
 def _doubt_of_channels(X: Any, series: SeriesSource) -> str:
-    """Say if channels are probably ids or steps."""
+    """Return how to read channels that are probably ids or steps, or ""."""
     n, length, n_channels = len(series), series.n_steps, series.n_channels
     first = X[0] if isinstance(X, (list, tuple)) else X
     named = series.channels is not None or isinstance(first, pd.DataFrame)
     if n_channels <= (1 if named else length):
         return ""
     values = series.read(np.arange(0, n, -(-n // _MOST_SERIES))).values
-    if not named:
-        # Lengths that differ are lengths.
+    if not named:  # an axis of unequal lengths is the axis of steps
         if (series.lengths < length).any() or _change(values, 1) < _SMOOTH * _change(values, 2):
             return ""
         return f" of {n_channels} channels, {length} steps; if not, swap them: {SWAPPED}"
@@ -180,7 +180,7 @@ def warn_of_order(X: Any, n_steps: int) -> None:
 
 
 def doubt_of_steps(names: Sequence[Any]) -> str:
-    """Say why columns are probably not steps in order."""
+    """Return why columns are probably not steps in order, or ""."""
     levels = zip(*names, strict=True) if isinstance(names[0], tuple) else ()
     if sum(len(set(level)) > 1 for level in levels) > 1:
         return "of one level; if the last level has the steps, pass X.stack(future_stack=True)"

@@ -95,7 +95,7 @@ class Preprocessor(nn.Module):
         return cast(Panel, self.panel(series, kept=True))
 
     def panel(self, series: SeriesSource, *, kept: bool | None = None) -> AnyPanel:
-        """Convert series to a panel, `kept` in memory or read batch by batch as if over 64 MiB."""
+        """Convert series to a panel, `kept` in memory or read in batches, by default by size."""
         if self.time_step is not None and (interval := _interval(series)) is not None:
             factor = interval / self.time_step
             if not 1 / _OTHER_UNIT < factor < _OTHER_UNIT:
