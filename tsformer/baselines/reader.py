@@ -96,8 +96,8 @@ class PanelClassifier:
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:
         """Return the probability of each class in the order of `classes_`, (B, K).
 
-        AttributeError if the classifier has no method, does not implement it or, with sktime's
-        contract, has only zeros and ones, which its base class substitutes.
+        AttributeError if the classifier lacks the method, does not implement it, or inherits the
+        zeros and ones of sktime's base class.
         """
         answer = None
         if self.has_probabilities_:

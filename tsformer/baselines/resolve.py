@@ -102,7 +102,7 @@ def import_encodings(encoding: str) -> None:
 
 
 def load_class(estimator: str) -> type[Any]:
-    """Import the class of a classifier; ImportError, ValueError or TypeError if it is none."""
+    """Import the class of a classifier; ImportError, ValueError or TypeError without one."""
     baseline = find(estimator)
     for library in baseline.needs:
         require(library, extra="baselines", purpose=estimator)

@@ -49,10 +49,10 @@ def compare(
     seeds: Annotated[str, option("Number or list of seeds; 1 with --data.", "N|A,B")] = "3",
     max_epochs: MaxEpochs = None,
     vary: Annotated[list[str], option("Values of a parameter.", "NAME=A,B")] = [],  # noqa: B006
-    resamples: Annotated[int, option("Splits per data set; the official one is first.")] = 1,
+    resamples: Annotated[int, option("Splits per data set, the official first.")] = 1,
     train_sizes: Annotated[str, option("Parts of the train split, as in 50,10%.", "N,P%")] = "",
     study: Annotated[Path | None, option("A file of the options above.", "FILE.toml")] = None,
-    name: Annotated[str, option("Name in MLflow; by default that of the --study file.")] = "",
+    name: Annotated[str, option("Name in MLflow; by default of the --study file.")] = "",
     out: Annotated[Path, option("The folder for results and report.")] = Path("results/compare"),
     jobs: Annotated[int, option("Number of parallel fits; -1 for one per core.")] = 1,
     scheduler: Annotated[str | None, option("Dask scheduler that runs fits.", "ADDRESS")] = None,

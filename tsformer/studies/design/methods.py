@@ -43,7 +43,7 @@ class Method:
 
     @property
     def baseline(self) -> Baseline:
-        """What is known of its class."""
+        """The entry of its class, by default without special needs."""
         return find(self.estimator)
 
     @property

@@ -62,7 +62,7 @@ class Study:
     methods : mapping
         Classifiers by name, each with its parameters and ``estimator``, a name in
         `tsformer.baselines.BASELINES` or the path of a class, as in ``{"svm": {"estimator":
-        "sklearn.svm.SVC", "C": 10}}``; by default what the name selects, or the transformer.
+        "sklearn.svm.SVC", "C": 10}}``; by default the name, or the transformer.
     train_sizes : sequence of int or str
         How much of each train split to train on: numbers of series or percentages as in ``"10%"``.
         Every size is a variant. A seed draws the same nested stratified subsets for every method.
@@ -71,7 +71,7 @@ class Study:
     splits : mapping
         Names of data sets, and how each was split, in words, for the report.
     imports : sequence of str
-        Modules to import first; those of your own encodings are added.
+        Modules to import first, before the modules of your own encodings.
     title, description : str, optional
         Shown name, in a file by default the file's, and purpose as Markdown; not in the design.
 

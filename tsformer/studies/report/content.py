@@ -1,4 +1,4 @@
-"""What a report says: conclusions, counts, rows of tables, and figures by file name."""
+"""Content of a report: conclusions, counts, rows of tables, and figures by file name."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def summary_runs(
     used = {tuple(table.rows[varied].iloc[0].map(str)): table.used for table in tables}
     for variant, values in study.variants.items():
         rows = used.get(tuple(str(plain(value)) for value in values.values()))
-        if rows is None:  # all its fits failed
+        if rows is None:  # every fit failed
             continue
         ranks = mean_ranks(mean_scores(rows)).sort_values()
         for position, name in enumerate(ranks.index, 1):

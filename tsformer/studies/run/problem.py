@@ -44,25 +44,25 @@ def stratified_resample(
     generator = np.random.RandomState(seed)  # not a Generator: published splits use this
     train, test = list[int](), list[int]()
     for label in np.unique(y):
-        places = np.flatnonzero(y == label)
-        generator.shuffle(places)
+        index = np.flatnonzero(y == label)
+        generator.shuffle(index)
         n = int(np.sum(y_train == label))
-        train += places[:n].tolist()
-        test += places[n:].tolist()
+        train += index[:n].tolist()
+        test += index[n:].tolist()
     return _divided((X_train, y_train, X_test, y_test), train, test)
 
 
 def _divided(split: Split, train: Any, test: Any) -> Split:
-    """Divide the series of both parts anew."""
+    """Divide the series of train and test split again."""
     X: Any = [*split[0], *split[2]]
     X = np.stack(X) if len({x.shape for x in X}) == 1 and isinstance(split[0], np.ndarray) else X
     y = np.concatenate([split[1], split[3]])
     return taken(X, train), y[train], taken(X, test), y[test]
 
 
-def taken(X: np.ndarray | Sequence[Any], places: Sequence[int] | np.ndarray) -> Any:
-    """Return the series at these places: an array of an array, a list of a list."""
-    return X[places] if isinstance(X, np.ndarray) else [X[i] for i in places]
+def taken(X: np.ndarray | Sequence[Any], index: Sequence[int] | np.ndarray) -> Any:
+    """Return series by index: an array of an array, a list of a list."""
+    return X[index] if isinstance(X, np.ndarray) else [X[i] for i in index]
 
 
 def cross_validation_folds(
@@ -138,9 +138,9 @@ class Problem(NamedTuple):
         if train_size == WHOLE:
             return cls(*split, groups)
         X, y, X_test, y_test = split
-        places = nested_subset(y, train_size, seed=seed)
-        groups = None if groups is None else groups[places]
-        return cls(taken(X, places), y[places], X_test, y_test, groups)
+        index = nested_subset(y, train_size, seed=seed)
+        groups = None if groups is None else groups[index]
+        return cls(taken(X, index), y[index], X_test, y_test, groups)
 
 
 @cache

@@ -207,7 +207,7 @@ class Task:
 def was_interrupted(estimator: Any) -> bool:
     """Return whether Ctrl-C ended a fit: our estimators keep an incomplete model."""
     transformer = getattr(estimator, "transformer_", estimator)  # of an ensemble
-    if transformer is None:  # below the gate there is none to train
+    if transformer is None:  # below the gate
         return estimator.time_limit is None and not estimator.unexplained_ < estimator.gate
     return any(history.interrupted for history in getattr(transformer, "histories_", ()))
 
@@ -223,7 +223,7 @@ def _score(
         if classifier.has_probabilities_:
             p = classifier.predict_proba(problem.X_test)
     except AttributeError:
-        if classifier.has_probabilities_:  # it learns that it has none
+        if classifier.has_probabilities_:  # an error of another cause
             raise
     predicted = classifier.predict(problem.X_test) if p is None else classes[p.argmax(axis=1)]
     seconds, memory = time.perf_counter() - begun, peak_memory_mb(device)
