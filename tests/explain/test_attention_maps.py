@@ -18,9 +18,9 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
     stems = {1: {"stem": "linear"}, 4: {"stem": "patch", "stem_params": {"stride": 4}}}
     clf = fit(plain, **stems[stride])
     by_channel = clf.explain(X, "attention_rollout")
-    relevance = by_channel.sum(axis=1)
-    np.testing.assert_allclose(by_channel[3], np.stack([relevance[3] / 2] * 2))
-    np.testing.assert_allclose(relevance.sum(axis=1), 1, atol=1e-6)
+    by_step = by_channel.sum(axis=1)
+    np.testing.assert_allclose(by_channel[3], np.stack([by_step[3] / 2] * 2))
+    np.testing.assert_allclose(by_step.sum(axis=1), 1, atol=1e-6)
     weights = clf.attention(X).weights.astype(float).mean(axis=2)
     N = 24 // stride
     for case in range(5):
@@ -34,15 +34,13 @@ def test_rollout_is_the_product_over_blocks_and_a_gap_shares_with_its_sides(stri
         sides = [token for token in (begin - 1, end) if 0 <= token < N]
         for side in sides:
             expected[side] += shares[begin:end].sum() / len(sides)
-        np.testing.assert_allclose(
-            relevance[case].reshape(N, stride).sum(axis=1), expected, atol=1e-6
-        )
+        by_token = by_step[case].reshape(N, stride).sum(axis=1)
+        np.testing.assert_allclose(by_token, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("encoding", exhaustive_except(names()))
 def test_any_encoding_has_weights(encoding, everything, fit):
-    data = everything
-    maps = fit(data, encoding=encoding).attention(data.X, **data.options)
+    maps = fit(everything, encoding=encoding).attention(everything.X, **everything.options)
     assert maps.weights.shape == (12, 2, 2, 24, 24)
     for weights, valid in zip(maps.weights, maps.mask, strict=True):
         np.testing.assert_allclose(weights[:, :, valid].sum(axis=-1), 1, atol=1e-5)

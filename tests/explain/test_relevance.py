@@ -166,12 +166,10 @@ def of(method: str, **params) -> dict:
     [
         ({"method": "integrated_gradient"}, "'integrated_gradients'"),
         (of("occlusion", windows=3), "'window'"),
-        ({"method": "occlusion", "method_params": "window=3"}, "'window=3'"),
         ({"target": "d"}, "['d']"),
         ({"baseline": "men"}, "'mean'"),
         ({"baseline": np.zeros(3)}, "(3,)"),
         ({"baseline": np.nan}, "finite"),
-        ({"baseline": None}, "finite"),
         (of("integrated_gradients", tolerance=0), "tolerance"),
         (of("occlusion", window=np.inf), "window"),
         (of("shapley_sampling", random_state=-1), "random_state"),

@@ -314,8 +314,7 @@ def test_onnx_predicts_like_the_estimator_and_describes_it(tmp_path):
 
 @pytest.mark.parametrize("export", [to_onnx, to_torch_export])
 def test_invalid_arguments_are_refused(export, tmp_path, monkeypatch):
-    late = AssertionError("a minute before the error")
-    monkeypatch.setattr(Graph, "traced", mock.Mock(side_effect=late))
+    monkeypatch.setattr(Graph, "traced", mock.Mock(side_effect=AssertionError("a minute late")))
     timed = RandomConvolutionClassifier(**CONVOLUTIONS).fit(**AT_TIMES, y=np.arange(12) % 3)
     (tmp_path / "folder").mkdir()
     for wrong, error, message in (

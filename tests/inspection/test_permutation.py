@@ -92,7 +92,6 @@ def test_times_and_scorers_of_a_regressor():
     ("options", "message"),
     [
         ({"by": "windows"}, "'window'"),
-        ({"n_repeats": 1.5}, "n_repeats"),
         ({"y": None}, "None"),
         ({"y": [0, 1]}, "2 values"),
     ],

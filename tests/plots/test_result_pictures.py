@@ -174,10 +174,9 @@ INDICES = {
 }
 
 
-@pytest.mark.parametrize("kind", INDICES)
-def test_bars_are_the_events(kind):
+@pytest.mark.parametrize("index", INDICES.values(), ids=INDICES)
+def test_bars_are_the_events(index):
     values = np.arange(120.0).reshape(2, 60)
-    index = INDICES[kind]
     x = values if index is None else pd.DataFrame(values.T, index, ["left", "right"])
     labels = np.array(["rest"] * 15 + ["walk"] * 45, dtype=object)
     cut = windows({"anna": x}, {"anna": labels}, 1, 1)

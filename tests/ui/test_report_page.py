@@ -34,9 +34,7 @@ def test_pictures_load_and_tables_sort(page: Any, report: Path) -> None:
     requests: list[str] = []
     wrong: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
-    page.on(
-        "console", lambda message: wrong.append(message.text) if message.type == "error" else None
-    )
+    page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.goto(report.as_uri())
     widths = page.locator("img").evaluate_all("images => images.map(image => image.naturalWidth)")
