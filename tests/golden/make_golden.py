@@ -81,7 +81,7 @@ def answer(model: object, X: np.ndarray, times: np.ndarray | None) -> np.ndarray
 
 def main() -> None:
     folder = HERE / tsformer.__version__
-    new = {name: each for name, each in models().items() if not (folder / name).exists()}
+    new = {name: case for name, case in models().items() if not (folder / name).exists()}
     if not new:
         sys.exit(f"{folder} has all: it holds what version {tsformer.__version__} wrote")
     for name, (model, X, times) in new.items():
