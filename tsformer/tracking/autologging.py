@@ -157,14 +157,14 @@ def _log_fit(
     if settings.log_models:  # first: MLflow links later scores to it
         run.attempt("the model", partial(_log_model, run, fit, settings))
     loader = _loader(settings.dataset) if settings.dataset else "an argument of `fit`"
-    for prefix, X, y, times in (
+    for split, X, y, times in (
         ("train", fit.X, fit.y, passed.get("times")),
         ("val", passed.get("X_val"), passed.get("y_val"), passed.get("times_val")),
     ):
-        named = {"name": settings.dataset or CONTEXTS[prefix], "loader": loader}
+        named = {"name": settings.dataset or CONTEXTS[split], "loader": loader}
         data = named if settings.log_datasets else {}
         if X is not None:
-            log_subset(run, prefix, estimator, X, y, times, pictures, **data)
+            log_split(run, split, estimator, X, y, times, pictures, **data)
     if fit.interrupted:
         run.end("KILLED")
 
@@ -219,34 +219,27 @@ def _log_model(run: TrackedRun, fit: Fit, settings: TrackingSettings) -> None:
         run.describe(card_at(estimator, f"runs:/{run.run_id}/model/estimator"))
 
 
-def log_subset(
-    run: TrackedRun,
-    prefix: str,
-    estimator: Any,
-    X: Any,
-    y: Any,
-    times: Any,
-    draws: bool,
-    **data: str,
+def log_split(
+    run: TrackedRun, split: str, estimator: Any, X: Any, y: Any, times: Any, plot: bool, **data: str
 ) -> None:
     """Log the scores on "train", "val" or "test" data, pictures, and `data` by name and digest."""
 
     def log_scores() -> None:
         scores, predicted, probabilities = scored(estimator, X, y, times)
-        run.metrics({f"{prefix}/{name}": value for name, value in scores.items()})
-        if draws and probabilities is not None and predicted.ndim == 1:
+        run.metrics({f"{split}/{name}": value for name, value in scores.items()})
+        if plot and probabilities is not None and predicted.ndim == 1:
             true, classes = np.asarray(y), estimator.classes_
             draw = partial(plot_confusion, true, predicted, in_text(classes, true))
-            run.figure(draw, f"confusion_{prefix}.png")
+            run.figure(draw, f"confusion_{split}.png")
             if "log_loss" in scores:  # no label is unknown to the model
                 draw = partial(plot_reliability, true, probabilities, classes)
-                run.figure(draw, f"reliability_{prefix}.png")
+                run.figure(draw, f"reliability_{split}.png")
 
     if data:
         index = estimator.timestamps == "index"
-        run.dataset(X, y, context=CONTEXTS[prefix], times=times, index=index, **data)
+        run.dataset(X, y, context=CONTEXTS[split], times=times, index=index, **data)
     if y is not None:  # an encoder has no targets
-        run.attempt(f"the {prefix} scores", log_scores)
+        run.attempt(f"the {split} scores", log_scores)
 
 
 @contextmanager
@@ -287,7 +280,7 @@ def track_evaluation(
     if run.lost:
         return run
     with run:
-        log_subset(run, "test", estimator, X, y, None, True, name=dataset, loader=_loader(dataset))
+        log_split(run, "test", estimator, X, y, None, True, name=dataset, loader=_loader(dataset))
         explain = partial(_log_explanations, run, estimator, X, y, explanations)
         run.attempt("the explanations", explain)
     return run
