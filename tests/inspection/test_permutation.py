@@ -33,7 +33,7 @@ def test_the_window_that_tells_is_found(fitted):
 
 
 class Level(RandomConvolutionClassifier):
-    """Reads series as the package does, and scores the mean of what it is given."""
+    """Reads series as the package does, and scores their mean."""
 
     def score(self, X, y, sample_weight=None):
         self.seen.append(X)
@@ -41,7 +41,7 @@ class Level(RandomConvolutionClassifier):
 
 
 def exchanged(**options):
-    """Return series of unequal length, what was scored of them, and whose values each got."""
+    """Return series of unequal length, the scored series, and the donors of their values."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(2, n)) for n in (10, 14, 9)]
     clf = Level(**KERNELS, random_state=0).fit(X * 3, [0, 1, 1] * 3)

@@ -1,4 +1,4 @@
-"""Pictures of explanations: what is drawn, where, and whether it can be read."""
+"""Pictures of explanations have the right values at the right places, and are legible."""
 
 import numpy as np
 import pandas as pd
@@ -57,7 +57,7 @@ def test_each_value_has_its_colour_and_the_best_window_is_marked():
 
 
 class Explained:
-    """What a picture reads of a fitted classifier."""
+    """The methods of a fitted classifier that a picture calls."""
 
     fit = get_params = None
 

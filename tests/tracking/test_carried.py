@@ -1,4 +1,4 @@
-"""What is carried from fit to fit, to other processes, to children, and over the end of a block."""
+"""State between fits, processes, parents and children, and after a block."""
 
 import logging
 import pickle
@@ -27,7 +27,7 @@ def tracked(run: TrackedRun) -> Any:
 
 @pytest.mark.parametrize("again", ["a clone", "another process", "the run opened again"])
 def test_a_second_fit_in_a_run_continues_the_first(store, few, again):
-    """Curves go on, and every cost of the first is in that of the second."""
+    """Curves continue, and costs add up."""
     with store.start("two fits", kind="fit") as run:
         first = clone(tracked(run)).fit(*few)
         before = store.client().get_run(run.run_id).data.metrics

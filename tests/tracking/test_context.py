@@ -1,4 +1,4 @@
-"""Where a run goes: what is asked for, the active run, or what MLflow has been told."""
+"""Where a run goes: the arguments, the active run, or the settings of MLflow."""
 
 import os
 from typing import Any
@@ -54,7 +54,7 @@ def test_an_active_run_gets_the_first_and_the_next_are_nested_in_it(uri):
     mlflow.set_tracking_uri(uri)
     mlflow.set_experiment("mine")
     with mlflow.start_run(run_name="my run") as mine:
-        # What is asked for comes before the active run.
+        # An argument comes before the active run.
         store, placed = started(experiment="asked for")
         assert experiment_of(store) == "asked for"
         assert "mlflow.parentRunId" not in placed.data.tags

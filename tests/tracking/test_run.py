@@ -1,4 +1,4 @@
-"""TrackedRun: what it sends and when, and what it does when it cannot."""
+"""TrackedRun: batches, refused entries, and a store that fails."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a search or cross-validation of scikit-learn leaves in MLflow after `tsformer.autolog`."""
+"""Runs of searches and cross-validations of scikit-learn after `tsformer.autolog`."""
 
 from unittest.mock import Mock
 

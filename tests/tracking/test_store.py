@@ -1,4 +1,4 @@
-"""RunStore: where it is, how it is created, which runs it finds, and what it says of them."""
+"""RunStore: its address, its creation, its runs and their pages."""
 
 import pickle
 import threading

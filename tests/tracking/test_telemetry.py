@@ -54,7 +54,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory, empty_store) -> list[str]:
-    """Run the program, and return what it printed."""
+    """Run the program, and return its output."""
     folder = tmp_path_factory.mktemp("works")
     empty_store(folder / "mlflow.db")
     environment = {k: v for k, v in os.environ.items() if k not in TESTING}

@@ -1,4 +1,4 @@
-"""MLflowTracker: curves, costs and pictures of a training; what an evaluation adds."""
+"""MLflowTracker: curves, costs and pictures of a training; scores of an evaluation."""
 
 import subprocess
 import sys

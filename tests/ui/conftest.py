@@ -66,7 +66,7 @@ def comparison(
 
 @pytest.fixture(scope="session")
 def pages(comparison: tuple[str, Any]) -> Iterator[dict[str, str]]:
-    """What `tsformer ui` printed: addresses by what they show. It runs for the whole session."""
+    """The addresses that `tsformer ui` prints, by title. It runs for the whole session."""
     with browser.running_ui(comparison[0]) as addresses:
         yield addresses
 

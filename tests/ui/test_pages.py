@@ -1,4 +1,4 @@
-"""What a person sees in MLflow's pages after a comparison; those of 3.17.2 were looked at."""
+"""MLflow's pages after a comparison, in a browser, as version 3.17.2 draws them."""
 
 from typing import Any
 

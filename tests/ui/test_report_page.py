@@ -1,4 +1,4 @@
-"""What a person sees in the report of a study, opened from a file in a browser without network."""
+"""The report of a study, opened from a file in a browser without network."""
 
 from pathlib import Path
 from typing import Any

@@ -194,7 +194,7 @@ class AttentionRollout(Explainer):
 
     The weights of a block, averaged over its heads, and the identity are halved and added; their
     product over the blocks, weighted by what pooling takes of each token, is the share of each
-    token. The values of its steps share it equally; that of a token without values goes to the
+    token. The values of its steps share it equally; a token without values passes its share to the
     nearest tokens before and after it. Shares are at least 0 and add up to 1.
 
     Abnar and Zuidema, ACL 2020, https://arxiv.org/abs/2005.00928

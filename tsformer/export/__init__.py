@@ -5,8 +5,8 @@ The program contains the preprocessor and takes raw series, in float32: ``X``
 estimator was fitted with times, ``times`` ``[n, length]``, numbers in the same unit, or seconds for
 dates. It returns ``probabilities`` ``[n, n_classes]`` in the order of the classes, a regressor's
 ``prediction`` ``[n]`` in float64, or the ``embeddings`` ``[n, D]`` of an encoder. Instead of
-warnings and errors, a series without any value gives NaN, and what is not a known code is the
-unknown code. Float32 loses digits of values with a large offset relative to their spread.
+warnings and errors, a series without any value gives NaN, and codes outside the training data
+are one unknown code. Float32 loses digits of values with a large offset relative to their spread.
 
 All encodings of the package can be exported, and your own if torch can trace it.
 """

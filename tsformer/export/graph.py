@@ -174,7 +174,7 @@ class Graph(nn.Module):
     def forward(self, X: Tensor, times: Tensor | None = None) -> Tensor:
         """Compute the predictions ``[n]`` or ``[n, K]``, NaN for series without any value."""
         if times is not None:
-            times = times.expand(X.shape[0], X.shape[2]).double()  # its sizes equal those of X
+            times = times.expand(X.shape[0], X.shape[2]).double()  # the sizes of X
         values, mask, times = self.preprocessor(X.transpose(1, 2).double(), times)
         outputs = self.outputs(values, mask, times)
         outputs = outputs.where(mask.any(dim=1, keepdim=True), torch.nan)

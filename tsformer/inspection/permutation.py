@@ -80,7 +80,7 @@ def permutation_importance(
         check_number(name, number, 1, whole=True)
     if not isinstance(estimator, SeriesEstimator):
         kind = type(estimator).__name__
-        raise TypeError(f"estimator must be one of this package, not of a pipeline; got {kind}")
+        raise TypeError(f"estimator must belong to this package; got {kind}")
     check_is_fitted(estimator)
     if y is None and get_tags(estimator).target_tags.required:
         raise ValueError("y must be the target of each series in X; got None")

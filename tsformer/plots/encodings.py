@@ -157,9 +157,9 @@ def plot_encoding(
     """Draw an encoding, one row for each hook that it overrides.
 
     Left: the values by position (embed, rotate), or by query and key of the first heads (bias,
-    mix). Right: cosine similarity of the codes (embed), score of a query and a key of ones
-    (rotate), and value by distance. Hooks that depend on the tokens are evaluated on a fixed smooth
-    random signal, or on queries of ones; the title says so.
+    mix). Right: cosine similarity of the codes (embed), scores where all queries and keys are 1
+    (rotate), and value by distance. The title names the input of hooks that depend on the tokens:
+    a fixed smooth random signal, or queries that are 1.
 
     Parameters
     ----------

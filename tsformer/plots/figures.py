@@ -222,7 +222,7 @@ def is_estimator(thing: object, needs: str) -> bool:
 def tested(
     classifier: Any, X: Any, y: Any, method: str, times: Any
 ) -> tuple[npt.NDArray[Any], Any, Any]:
-    """Return true labels, what the `method` of a classifier answers, and its classes."""
+    """Return true labels, the answer of a classifier's `method`, and its classes."""
     if y is None:
         raise TypeError("y is missing: pass (classifier, X, y)")
     check_ids(X, y, "y")
