@@ -5,7 +5,7 @@ from marks import exhaustive_except
 
 from experiments.cost import encoding_cost
 from tsformer.encodings import find, names
-from tsformer.encodings.measured import mean_ranks, time_ratios
+from tsformer.encodings.measured import measured_ranks, time_ratios
 
 
 @pytest.mark.parametrize("name", exhaustive_except(names(), ["lspe", "rope", "alibi", "erpe"]))
@@ -34,4 +34,4 @@ def test_the_ranks_are_those_of_the_study(stem):
     pytest.importorskip("matplotlib", reason='needs the extra "plots"')
     from tools.stems import rank_table
 
-    assert mean_ranks(stem) == rank_table()[stem].to_dict(), "run tools/stems.py --commit"
+    assert measured_ranks(stem) == rank_table()[stem].to_dict(), "run tools/stems.py --commit"

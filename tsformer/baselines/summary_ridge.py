@@ -45,10 +45,10 @@ class SummaryRidgeClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _features(X: Any) -> Floats:
-    return np.stack(list(map(summarise, to_arrays(X))))
+    return np.stack(list(map(summary_features, to_arrays(X))))
 
 
-def summarise(x: Floats) -> Floats:
+def summary_features(x: Floats) -> Floats:
     """Return means, deviations and slopes of the channels, and the length, [3 C + 1]."""
     values = pd.DataFrame(x.T)
     apart = values - values.mean()

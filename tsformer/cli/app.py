@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 #: Parameters of commands that stand for several options.
 GROUPS: dict[str, Callable[..., Any]] = {
-    "columns": tables.columns,
+    "columns": tables.column_roles,
     "training": models.training,
     "where": tracking.where,
 }

@@ -21,10 +21,10 @@ def encodings(as_json: Json = False) -> None:
       tsformer encodings
     """
     from tsformer.encodings import EncodingStack, available
-    from tsformer.encodings.measured import mean_ranks, time_ratios
+    from tsformer.encodings.measured import measured_ranks, time_ratios
 
     cost = time_ratios(1024)
-    ranks = {stem: mean_ranks(stem) for stem in ("linear", "patch", "conv")}
+    ranks = {stem: measured_ranks(stem) for stem in ("linear", "patch", "conv")}
     rows = []
     for row in available():
         name, symmetric = str(row["name"]), "symmetric" if row["symmetric"] else ""
@@ -102,7 +102,7 @@ def plot_encoding(
     from tsformer.plots import plot_encoding
 
     out = parsing.output(out or Path(f"encoding_{encoding}.png"), ending=".png")
-    parsing.import_encodings([encoding], allowed=allow_import)
+    parsing.import_allowed([encoding], allowed=allow_import)
     options = {"d_model": d_model, "n_heads": heads, **parsing.settings(set_)}
     plot_encoding(encoding, length, **options).savefig(out)
     typer.echo(f"{encoding} drawn to {out}")

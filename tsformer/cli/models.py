@@ -46,7 +46,7 @@ def training(
     parameters |= parsing.settings(set_)
     parameters |= {} if checkpoint is None else {"checkpoint_dir": str(checkpoint)}
     parameters |= {} if max_epochs is None else {"max_epochs": max_epochs}
-    parsing.import_encodings([str(parameters["encoding"])], allowed=allow_import)
+    parsing.import_allowed([str(parameters["encoding"])], allowed=allow_import)
     return parameters
 
 
@@ -331,7 +331,7 @@ def _read_for(
     parameters = read_folder(model)[0].get("parameters")
     encoding = parameters.get("encoding") if isinstance(parameters, dict) else None
     named = [encoding] if isinstance(encoding, str) else []
-    parsing.import_encodings(named, allowed=allow_import)
+    parsing.import_allowed(named, allowed=allow_import)
     classifier = tsformer.load(model)
     kind, target = type(classifier).__name__, getattr(classifier, "target_", None)
     for wrong, problem in (

@@ -73,7 +73,7 @@ def allow_imports(paths: Iterable[str], *, allowed: bool) -> None:
         sys.path.append(os.getcwd())
 
 
-def import_encodings(texts: Iterable[str], *, allowed: bool) -> None:
+def import_allowed(texts: Iterable[str], *, allowed: bool) -> None:
     """Import encodings that are paths of classes; ValueError unless that is allowed."""
     from tsformer import baselines, encodings
 

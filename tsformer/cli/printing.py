@@ -50,7 +50,7 @@ def _text(cell: object) -> str:
     return f"{cell:.3g}" if isinstance(cell, float) else str(cell)
 
 
-def markdown(text: str) -> None:
+def print_markdown(text: str) -> None:
     """Print rendered Markdown."""
     _console().print(Markdown(text))
 

@@ -16,7 +16,7 @@ from tsformer._files import check_output
 from tsformer.cli import parsing
 from tsformer.cli.models import MaxEpochs
 from tsformer.cli.parsing import argument, option
-from tsformer.cli.printing import Json, as_typed, markdown, table
+from tsformer.cli.printing import Json, as_typed, print_markdown, table
 from tsformer.cli.tables import described
 from tsformer.cli.tracking import TrackingUri
 
@@ -115,7 +115,7 @@ def compare(
                 raise ValueError(f"--methods names {method!r} twice; name it once")
             named[method] = {} if method == path else {"estimator": path}
         paths = [name for name in parsing.names(encodings) if "." in name]
-        parsing.import_encodings(paths, allowed=allow_import)
+        parsing.import_allowed(paths, allowed=allow_import)
         design = Study(
             parsing.names(datasets) if data is None else (data,),
             parsing.names(encodings) if not named or "encodings" in typed else (),
@@ -150,7 +150,7 @@ def compare(
         typer.echo(json.dumps(rows | outputs, indent=2, default=os.fspath))
     else:
         page = to_markdown(comparison.summary()) if budget is None else ""
-        markdown(page if ranking is None else ranking_page(ranking))
+        print_markdown(page if ranking is None else ranking_page(ranking))
         for label, address in outputs.items():
             if address is not None:
                 typer.echo(f"{label:<8}{address}")

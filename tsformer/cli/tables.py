@@ -34,7 +34,7 @@ _HELP = {
 }
 
 
-def columns(**roles: Any) -> TableSchema:
+def column_roles(**roles: Any) -> TableSchema:
     """Return the roles of the columns of a table."""
     from tsformer.data.table import TableSchema
 
@@ -56,7 +56,7 @@ def _option(name: str, metavar: str, text: str) -> inspect.Parameter:
     )
 
 
-columns.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+column_roles.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [_option(name, *texts) for name, texts in _HELP.items()]
 )
 

@@ -14,7 +14,7 @@ def time_ratios(length: int, device: str = "cpu") -> dict[str, float]:
     }
 
 
-def mean_ranks(stem: str) -> dict[str, float]:
+def measured_ranks(stem: str) -> dict[str, float]:
     """Return the mean rank by accuracy of each encoding in the study behind three stems."""
     return {row["encoding"]: float(row[stem]) for row in _rows("ranks.csv")}
 

@@ -14,7 +14,7 @@ from tsformer.cli.studies import finish
 from tsformer.estimators.series_estimator import add_observer, remove_observer
 from tsformer.studies import Comparison, Study
 from tsformer.studies.run.results import ResultStore
-from tsformer.studies.run.trial import Task, TrialResult, columns, run_task
+from tsformer.studies.run.trial import Task, TrialResult, result_columns, run_task
 from tsformer.tracking import RunStore, prepare_store
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -66,7 +66,7 @@ def test_every_field_of_a_row_survives_process_run_file_and_call(uri, experiment
         if result.row is None:
             assert result.error == "ArithmeticError: no such luck"
             continue
-        assert list(result.row) == columns(STUDY)
+        assert list(result.row) == result_columns(STUDY)
         again = run_task(task).row
         shown, there = pd.DataFrame([again]), pd.DataFrame([result.row])
         pd.testing.assert_frame_equal(shown, there, check_dtype=False)
@@ -95,7 +95,7 @@ def test_every_field_of_a_result_is_shown_for_each_seed_that_shares_the_fit(
 ):
     study = Study(("ItalyPowerDemand",), methods={"flat-ridge": {}}, seeds=3)
     store = ResultStore(study, RunStore("sqlite:///none.db", ""), tmp_path / "results.csv")
-    row = None if error else dict.fromkeys(columns(study), 0) | {"accuracy": 0.5}
+    row = None if error else dict.fromkeys(result_columns(study), 0) | {"accuracy": 0.5}
     trials = study.trials()
     assert store.add(TrialResult(trials[1], row, error, recorded)) == trials
     frames = {"results": store.results(), "failures": store.failures()}

@@ -49,7 +49,7 @@ def code(name: object) -> str:
     return markup(_markdown.code(name))
 
 
-def listed(items: Iterable[object], show: Callable[[object], str] | None = None) -> str:
+def joined(items: Iterable[object], show: Callable[[object], str] | None = None) -> str:
     """Join names as a sentence does: "A, B and C", or "A, B and 3 more"."""
     texts = list(map(show or escaped, items))
     if len(texts) > _MOST_NAMED:
@@ -60,7 +60,7 @@ def listed(items: Iterable[object], show: Callable[[object], str] | None = None)
 
 def codes(items: Iterable[object]) -> str:
     """Join names in code style as a sentence does: "`a`, `b` and `c`"."""
-    return listed(items, code)
+    return joined(items, code)
 
 
 @cache
@@ -77,7 +77,7 @@ def _environment() -> Any:
     environment.filters |= {
         "code": code,
         "codes": codes,
-        "names": listed,
+        "names": joined,
         "p_text": p_text,
         "f": lambda value, form: "–" if value is None or value != value else format(value, form),
         "counted": lambda n, noun: f"{n} {noun}" if n == 1 else f"{n} {noun}s",

@@ -11,7 +11,7 @@ from tsformer._warnings import warn_caller
 from tsformer.studies._output import to_csv, write_atomically
 from tsformer.studies.design.study import Study, Trial
 from tsformer.studies.run.lock import end_left_over
-from tsformer.studies.run.trial import COUNTS, TrialResult, columns, describe, stored_row
+from tsformer.studies.run.trial import COUNTS, TrialResult, describe, result_columns, stored_row
 from tsformer.tracking import RunStore
 from tsformer.tracking.options import without_credentials
 from tsformer.tracking.store import commit
@@ -101,7 +101,7 @@ class ResultStore:
     def results(self) -> pd.DataFrame:
         """Return the rows in the study's order."""
         rows = [self.rows[trial] for trial in self._trials if trial in self.rows]
-        frame = pd.DataFrame(rows, columns=columns(self.study))
+        frame = pd.DataFrame(rows, columns=result_columns(self.study))
         for name in self.study.varied:  # else None among numbers would become NaN
             frame[name] = pd.Series([row[name] for row in rows], dtype=object)
         return frame.astype(dict.fromkeys(COUNTS, "Int64"))

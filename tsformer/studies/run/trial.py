@@ -48,7 +48,7 @@ COUNTS = ("n_epochs", "n_parameters", "n_parameters_encoding")
 _SERIES, _HELPED = "tsformer.series", "tsformer.helped"
 
 
-def columns(study: Study) -> list[str]:
+def result_columns(study: Study) -> list[str]:
     """Return the columns of the results, in order."""
     return list(row_of(study.trials()[0], study, "", {}, {"tsformer.version": ""}))
 
