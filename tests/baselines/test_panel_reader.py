@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier
 
 from tsformer.baselines import BASELINES, Baseline, PanelClassifier, UnreadableSeries
-from tsformer.baselines.summary_ridge import SummaryRidgeClassifier, summarise
+from tsformer.baselines.summary_ridge import SummaryRidgeClassifier, summary_features
 
 KNN = "sklearn.neighbors.KNeighborsClassifier"
 
@@ -115,8 +115,8 @@ def test_a_summary_is_means_deviations_slopes_and_the_length():
     there = np.array([1.0, 2.0, 4.0])
     slope = np.polyfit([0, 1, 3], there, 1)[0]
     expected = [there.mean(), 3, there.std(), 0, slope, 0, 4]
-    np.testing.assert_allclose(summarise(x), expected, atol=1e-12)
-    assert summarise(np.array([[2.0]])).tolist() == [2, 0, 0, 1]
+    np.testing.assert_allclose(summary_features(x), expected, atol=1e-12)
+    assert summary_features(np.array([[2.0]])).tolist() == [2, 0, 0, 1]
 
 
 class Foreign(BaseEstimator):

@@ -4,7 +4,7 @@ import importlib.util
 import json
 
 from tsformer.baselines import BASELINES
-from tsformer.cli.printing import markdown, table
+from tsformer.cli.printing import print_markdown, table
 
 
 def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
@@ -23,7 +23,7 @@ def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     names = [f"A{'x' * 30}{i}" for i in range(4)]
     table(["a", "b", "c", "d"], [names])
-    markdown(f"| a | b | c | d |\n|---|---|---|---|\n| {' | '.join(names)} |")
+    print_markdown(f"| a | b | c | d |\n|---|---|---|---|\n| {' | '.join(names)} |")
     printed = capsys.readouterr().out
     assert all(printed.count(name) == 2 for name in names)
     row = ["007", 1234, "a b", False]
