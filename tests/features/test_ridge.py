@@ -143,10 +143,10 @@ def test_ridge_large_system_uses_penalty_of_sample(shape, weighted, n_groups, mo
     own = fitted(features, y, weights, groups)
     unit = _unit(features, np.ones(len(y)) if weights is None else weights)
     monkeypatch.undo()
-    parts = None if groups is None else ridge.group_parts(torch.from_numpy(groups))
-    some, _ = ridge._some(len(y), 5, parts)
-    of_some = (None if each is None else each[some] for each in (weights, groups))
-    assert own.alpha == fitted(features[some], y[some], *of_some).alpha
+    folds = None if groups is None else ridge.group_indices(torch.from_numpy(groups))
+    rows, _ = ridge._sampled_rows(len(y), 5, folds)
+    options = (None if column is None else column[rows] for column in (weights, groups))
+    assert own.alpha == fitted(features[rows], y[rows], *options).alpha
     monkeypatch.setattr(ridge, "_GRID", own.alpha.double()[None] / unit)
     whole = fitted(features, y, weights, groups)
     torch.testing.assert_close(own.coef, whole.coef)
@@ -164,8 +164,8 @@ def test_ridge_many_scores_are_sampled(monkeypatch):
     whole = fitted(features, y, weights)
     monkeypatch.setattr(ridge, "_GRID", whole.alpha.double()[None] / _unit(features, weights))
     monkeypatch.setattr(ridge, "_SCORES", 10 * 3)
-    own, (some, _) = fitted(features, y, weights), ridge._some(20, 10, None)
-    of_groups, _ = ridge._some(20, 10, list(torch.arange(20).split(2)))
+    own, (some, _) = fitted(features, y, weights), ridge._sampled_rows(20, 10, None)
+    of_groups, _ = ridge._sampled_rows(20, 10, list(torch.arange(20).split(2)))
     for drawn in (some, of_groups):
         assert len(drawn) == 10
         assert drawn.tolist() != list(range(10)), "series may be sorted"

@@ -13,7 +13,7 @@ from tsformer.data.preprocessor import Scaler, summarise
 from tsformer.data.series import Padded, SeriesSource, parts_of
 from tsformer.estimators.groups import Groups
 from tsformer.features.random_convolutions import Learned, RandomConvolutions, regular
-from tsformer.features.ridge import group_parts
+from tsformer.features.ridge import group_indices
 
 #: Shares of the length at which the growth of distances is learned, and most series to cut.
 _SHARES, _MOST_CUT = np.array([1, 0.85, 0.7, 0.5, 0.25, 0.125]), 100
@@ -109,7 +109,7 @@ class Novelty(Learned):
         self.spread = statistics.std(dim=0, correction=0).clamp(min=_LEAST_SPREAD)
         self.length = torch.tensor(float(np.median(series.lengths)), dtype=torch.double)
         n, n_cut = len(series), min(len(chunks[0]), _MOST_CUT)
-        folds = None if groups is None else group_parts(torch.from_numpy(groups))
+        folds = None if groups is None else group_indices(torch.from_numpy(groups))
         folds = [torch.arange(n)[:, None]] if folds is None else [fold[None] for fold in folds]
         whole = self._scaled(features, statistics)
         cut = self._scaled(*self._measure(_shorter(series.read(np.arange(n_cut)))))

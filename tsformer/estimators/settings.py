@@ -144,10 +144,10 @@ def better_scaler(
     panels = [scaler.transform(data.series) for scaler in scalers]
     if float((panels[0].values - panels[1].values).abs().max()) <= _ALIKE:
         return scalers[0]
-    made, given = partial(RandomConvolutions, n_features, n_groups), data.tensors()
+    made, targets = partial(RandomConvolutions, n_features, n_groups), data.tensors()
     features = [_convolved(regular(x), made(), seed=seed, device=device) for x in panels]
     with threads(work=_PASSES * min(features[0].shape) ** 2):
-        systems = [system_of(each, kind=kind, **given) for each in features]
+        systems = [system_of(matrix, kind=kind, **targets) for matrix in features]
         losses = losses_of(systems, kind, tolerance=_TOLERANCE)[1].amin(dim=1).float()
     return scalers[int(losses[1] < losses[0])]
 
@@ -211,16 +211,16 @@ def fit_augmentation(
 ) -> Augmentation | None:
     """Adapt ``augmentation="auto"`` to the training series; explicit `params` stay."""
     suited: list[Augmentation] = []
-    for part in augmentation.parts if isinstance(augmentation, Compose) else (augmentation,):
-        if not isinstance(part, CutMix):
-            everywhere = type(part)(**vars(part) | {"p": 1.0})
+    for transform in augmentation.parts if isinstance(augmentation, Compose) else (augmentation,):
+        if not isinstance(transform, CutMix):
+            everywhere = type(transform)(**vars(transform) | {"p": 1.0})
             suits = agreement_kept(everywhere, data, scaling=scaling) >= _LEAST_KEPT
-            suited += [part] if suits else []
+            suited += [transform] if suits else []
         elif "p" in params.get("cutmix", {}):
-            suited.append(part)
+            suited.append(transform)
         else:
             most = min(_MIXED / n_classes, _MOST_MIXED / len(data.targets))
-            suited.append(CutMix(p=min(part.p, most), max_share=part.max_share))
+            suited.append(CutMix(p=min(transform.p, most), max_share=transform.max_share))
     return Compose(suited) if len(suited) > 1 else suited[0] if suited else None
 
 
@@ -242,8 +242,8 @@ def _convolved(
     if device != _CPU:
         convolutions.cpu()  # a ridge needs float64, which not every device has
     convolutions.fit_scales(features)
-    for part in features.split(256):  # in place, to save memory
-        part.copy_(convolutions.scale(part))
+    for chunk in features.split(256):  # in place, to save memory
+        chunk.copy_(convolutions.scale(chunk))
     return features
 
 

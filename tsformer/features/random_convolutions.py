@@ -31,8 +31,8 @@ class Learned(nn.Module):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         hints = get_annotations(cls, eval_str=True).items()
-        own = {name: hint.__metadata__ for name, hint in hints if hasattr(hint, "__metadata__")}
-        cls._declared = cls._declared | own
+        sizes = {name: hint.__metadata__ for name, hint in hints if hasattr(hint, "__metadata__")}
+        cls._declared = cls._declared | sizes
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,8 +165,8 @@ class Hydra(Learned):
         for i, (kernels, channels) in enumerate(zip(self.kernels, self.channels, strict=True)):
             kernels = kernels.reshape(len(channels), -1, KERNEL_LENGTH)
             soft, hard = [], []
-            for steps, each in responses(channels @ x, kernels, 2**i):
-                competing = each.unflatten(1, (self.n_groups, self.n_kernels))  # [B, g, k, L]
+            for steps, block in responses(channels @ x, kernels, 2**i):
+                competing = block.unflatten(1, (self.n_groups, self.n_kernels))  # [B, g, k, L]
                 most, least = (f(competing, 2, keepdim=True) for f in (torch.amax, torch.amin))
                 least = least.masked_fill(least == 0, torch.inf)
                 if mask is not None:
@@ -262,7 +262,7 @@ class MiniRocket(Learned):
                 position += n_places
                 low, high = ordered.gather(1, at.long()), ordered.gather(1, at.ceil().long())
                 ends.append((low.flatten(), high.flatten(), at.flatten()))
-        low, high, at = (torch.cat(each) for each in zip(*ends, strict=True))
+        low, high, at = (torch.cat(column) for column in zip(*ends, strict=True))
         bias = (low + at.frac().float() * (high - low)).where(low.isfinite(), 0.0)
         # Below the value of a single step, which rounding would put on either side.
         self.biases = bias - 1e-5 * bias.abs()
@@ -283,34 +283,34 @@ class MiniRocket(Learned):
         all_biases = self.biases.split([N_KERNELS * k for k in self.n_biases.tolist()])
         dilations = self.dilations.tolist()
         shares = []
-        for place, whole in enumerate(_whole(valid, dilations)):
-            channels, biases = self.channels[place], all_biases[place]
+        for number, whole in enumerate(_whole(valid, dilations)):
+            channels, biases = self.channels[number], all_biases[number]
             biases = biases.view(2, N_KERNELS // 2, -1, 1)
             kernels = self._kernels.view(len(channels), -1, KERNEL_LENGTH)
-            halves = [valid, whole] if place % 2 == 0 else [whole, valid]
-            own = torch.stack(halves, dim=1)[:, :, None]  # [B, 2, 1, L]
+            halves = [valid, whole] if number % 2 == 0 else [whole, valid]
+            counted = torch.stack(halves, dim=1)[:, :, None]  # [B, 2, 1, L]
             # An addition broadcasts six times faster than masked_fill.
-            below = torch.zeros_like(own, dtype=x.dtype).masked_fill_(~own, -torch.inf)
+            below = torch.zeros_like(counted, dtype=x.dtype).masked_fill_(~counted, -torch.inf)
             counts = []  # of valid steps above each bias
-            for steps, convolved in responses(channels @ x, kernels, dilations[place]):
-                some = convolved.unflatten(1, (2, -1)) + below[..., steps]
+            for steps, convolved in responses(channels @ x, kernels, dilations[number]):
+                masked = convolved.unflatten(1, (2, -1)) + below[..., steps]
                 # Floats and not bools, whose sum is slow on a CPU.
-                above = some.new_empty(*some.shape[:3], biases.shape[2], some.shape[3])
-                torch.gt(some.unsqueeze(3), biases, out=above)
+                above = masked.new_empty(*masked.shape[:3], biases.shape[2], masked.shape[3])
+                torch.gt(masked.unsqueeze(3), biases, out=above)
                 counts.append(above.sum(dim=-1))
-            n_valid = own.sum(dim=-1, keepdim=True).clamp(min=1)
+            n_valid = counted.sum(dim=-1, keepdim=True).clamp(min=1)
             shares.append((torch.stack(counts).sum(dim=0) / n_valid).flatten(1))
         return torch.cat(shares, dim=1)
 
 
 def _whole(valid: Tensor, dilations: list[int]) -> list[Tensor]:
     """Return the steps ``[B, L]`` with a valid window; of a series without any, all valid."""
-    found = []
+    windows = []
     for dilation in dilations:
         padded = F.pad(valid, (_HALF * dilation, _HALF * dilation))
         whole = valid & padded[:, : valid.shape[1]] & padded[:, -valid.shape[1] :]
-        found.append(whole.where(whole.any(dim=1, keepdim=True), valid))
-    return found
+        windows.append(whole.where(whole.any(dim=1, keepdim=True), valid))
+    return windows
 
 
 class RandomConvolutions(nn.Module):
@@ -352,15 +352,15 @@ class RandomConvolutions(nn.Module):
         masks = [None] * len(values) if mask is None else mask.split(at_once)
         modules: Any = (*self.minirocket.items(), *self.hydra.items())
         features = []
-        for part, valid in zip(values.split(at_once), masks, strict=False):
-            views = views_of(part.mT.contiguous(), valid)
+        for chunk, valid in zip(values.split(at_once), masks, strict=False):
+            views = views_of(chunk.mT.contiguous(), valid)
             features.append(torch.cat([module(*views[view]) for view, module in modules], dim=1))
         return torch.cat(features)
 
     @torch.no_grad()
     def fit_scales(self, features: Tensor) -> None:
         """Learn the scales from `unscaled` features of the training series."""
-        n_dense = sum(len(cast(MiniRocket, each).biases) for each in self.minirocket.values())
+        n_dense = sum(len(cast(MiniRocket, module).biases) for module in self.minirocket.values())
         if self.n_features:
             self.dense_scale.fit(features[:, :n_dense])
         if self.n_groups:
@@ -369,7 +369,7 @@ class RandomConvolutions(nn.Module):
     def check(self, n_channels: int) -> int:
         """Return the number of features; raise ValueError if loaded tensors are not consistent."""
         n_dense, n_counts = (
-            sum(cast(MiniRocket | Hydra, each).check(n_channels) for each in modules.values())
+            sum(cast(MiniRocket | Hydra, module).check(n_channels) for module in modules.values())
             for modules in (self.minirocket, self.hydra)
         )
         self.dense_scale.check_sizes(F=n_dense)
@@ -442,15 +442,15 @@ def regular(panel: Panel, *, warn: bool = False) -> Panel:
             "intervals apart; split series at their pauses, or use TSTransformerClassifier"
         )
     lengths = ((stop - start) / unit + 1e-6).floor().long() + 1
-    asked = start + torch.arange(int(lengths.max())) * unit
-    left = torch.searchsorted(times, asked.contiguous(), right=True) - 1
+    grid = start + torch.arange(int(lengths.max())) * unit
+    left = torch.searchsorted(times, grid.contiguous(), right=True) - 1
     right = (left + 1).minimum(last)
     apart = times.gather(1, right) - times.gather(1, left)
-    part = (asked - times.gather(1, left)) / apart.where(apart > 0, 1.0)
+    share = (grid - times.gather(1, left)) / apart.where(apart > 0, 1.0)
     start, end = (
-        panel.values.gather(1, each[..., None].expand(-1, -1, panel.values.shape[2]))
-        for each in (left, right)
+        panel.values.gather(1, index[..., None].expand(-1, -1, panel.values.shape[2]))
+        for index in (left, right)
     )
-    values = start.lerp(end, part.float()[..., None])
-    inside = torch.arange(asked.shape[1]) < lengths
+    values = start.lerp(end, share.float()[..., None])
+    inside = torch.arange(grid.shape[1]) < lengths
     return Panel(values.where(inside[..., None], 0.0), lengths[:, 0])

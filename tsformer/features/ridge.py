@@ -26,7 +26,7 @@ _SCALES, _STEPS = (1e-3, 1e4), 40
 #: Most leave-one-out scores (series times classes) to choose the penalty by, and at once.
 _SCORES = _AT_ONCE = 2**19
 #: Largest matrix that is decomposed. For larger ones, a sample of series chooses the penalty, as
-#: a Cholesky factor takes a small part of the time of the eigenvectors.
+#: a Cholesky factor takes a small part of the time of eigenvectors.
 _DECOMPOSED, _SAMPLE = 4096, 2048
 #: Factor by which a loss may exceed the least by rounding.
 _ROUNDED = 1 + 1e-9
@@ -86,11 +86,11 @@ class RidgeClassifier(Learned):
         problem = system.problem
         alpha, scale, loss, scores, unexplained = _choice_of(system, kind)
         self.alpha, self.scale, self.loss = alpha.float(), scale.float(), loss.float()
-        self.unexplained, self.sampled = unexplained, problem.some
-        self.left_out = kind.probabilities(scores), targets[problem.some]
+        self.unexplained, self.sampled = unexplained, problem.rows
+        self.left_out = kind.probabilities(scores), targets[problem.rows]
         dual = system.residuals(alpha) / alpha * problem.root
-        parts_of_coef = [(part.double() - mean).mT @ dual for part, mean in problem.chunks]
-        self.coef = torch.cat(parts_of_coef).float()
+        coef_chunks = [(chunk.double() - mean).mT @ dual for chunk, mean in problem.chunks]
+        self.coef = torch.cat(coef_chunks).float()
         self.intercept = (problem.centre - problem.mean @ self.coef.double()).float()
         return self
 
@@ -111,16 +111,16 @@ def system_of(
     """Return the ridge of features and targets; a large one for the penalty of a sample."""
     y = kind.signs(targets.to(features.device))
     w = torch.ones_like(y[:, 0]) if weights is None else weights
-    parts = None if groups is None else group_parts(groups)
+    folds = None if groups is None else group_indices(groups)
     solves = min(features.shape) > _DECOMPOSED
-    n_some = _SAMPLE if solves else max(_SCORES // y.shape[1], 1)
-    some: slice | Tensor = slice(None)
-    if solves or len(y) > n_some:
-        some, parts = _some(len(y), n_some, parts)
-    problem = _Problem(features, y, w, some, parts)
+    n_sampled = _SAMPLE if solves else max(_SCORES // y.shape[1], 1)
+    rows: slice | Tensor = slice(None)
+    if solves or len(y) > n_sampled:
+        rows, folds = _sampled_rows(len(y), n_sampled, folds)
+    problem = _Problem(features, y, w, rows, folds)
     if not solves:
         return _Decomposed(problem)
-    sample = _Decomposed(_Problem(features[some], y[some], w[some], slice(None), parts))
+    sample = _Decomposed(_Problem(features[rows], y[rows], w[rows], slice(None), folds))
     return _Solved(problem, _choice_of(sample, kind)[0])
 
 
@@ -147,19 +147,19 @@ class ConvolutionClassifier(nn.Module):
 
 @dataclass(eq=False)
 class _Problem:
-    """Features ``[n, F]`` and targets ``[n, K]``, weighted; some series are left out, by parts."""
+    """Features ``[n, F]`` and targets ``[n, K]``, weighted. `folds` of `rows` are left out."""
 
     features: Tensor
     y: Tensor
     weights: Tensor
-    some: slice | Tensor
-    parts: list[Tensor] | None
+    rows: slice | Tensor
+    folds: list[Tensor] | None
 
     def __post_init__(self) -> None:
         features, y = self.features, self.y
         self.w = (self.weights / self.weights.mean()).to(y)
         self.root = self.w.sqrt()[:, None]
-        self.intercept = self.w[self.some] / len(y)
+        self.intercept = self.w[self.rows] / len(y)
         self.centre = self.w @ y / len(y)
         self.y_root = (y - self.centre) * self.root
         chunks = features.split(_CHUNK, dim=1)
@@ -205,13 +205,13 @@ class _Decomposed:
         return self.problem.y_root - self.vectors @ (kept[:, None] * self.projected)
 
     def left_out(self, alpha: Tensor) -> Tensor:
-        some, intercept, parts = self.problem.some, self.problem.intercept, self.problem.parts
-        if parts is not None and alpha.ndim:
-            return torch.stack([self.left_out(each[0]) for each in alpha])
-        kept, vectors = self.values / (self.values + alpha), self.vectors[some]
-        residuals = self.problem.y_root[some] - vectors @ (kept[..., None] * self.projected)
-        if parts is not None:
-            return _groups_left_out(residuals, vectors * kept.sqrt(), intercept, parts)
+        rows, intercept, folds = self.problem.rows, self.problem.intercept, self.problem.folds
+        if folds is not None and alpha.ndim:
+            return torch.stack([self.left_out(penalty[0]) for penalty in alpha])
+        kept, vectors = self.values / (self.values + alpha), self.vectors[rows]
+        residuals = self.problem.y_root[rows] - vectors @ (kept[..., None] * self.projected)
+        if folds is not None:
+            return _groups_left_out(residuals, vectors * kept.sqrt(), intercept, folds)
         # A series that only its own weight fits has no leave-one-out error: 0 / 0.
         squares = vectors.square()
         freedom = 1 - (squares @ kept.mT).mT if alpha.ndim else 1 - squares @ kept
@@ -240,28 +240,28 @@ class _Solved:
 
     @cached_property
     def errors_left_out(self) -> Tensor:
-        """The leave-one-out errors of some series."""
-        some, intercept, parts = self.problem.some, self.problem.intercept, self.problem.parts
-        errors = self.errors[some]
+        """The leave-one-out errors of the sampled rows."""
+        rows, intercept, folds = self.problem.rows, self.problem.intercept, self.problem.folds
+        errors = self.errors[rows]
         if not self.problem.dual:
-            centred = self.problem.centred[some]
+            centred = self.problem.centred[rows]
             half = torch.linalg.solve_triangular(self.factor, centred.mT, upper=False)
-            if parts is not None:
-                return _groups_left_out(errors, half.mT, intercept, parts)
+            if folds is not None:
+                return _groups_left_out(errors, half.mT, intercept, folds)
             freedom = 1 - half.mT.square() @ torch.ones_like(half[:, 0]) - intercept
             return errors / freedom.clamp(min=1e-10)[:, None]
         unit = errors.new_zeros(len(self.errors), len(errors))
-        unit[some, torch.arange(len(errors), device=errors.device)] = 1.0
+        unit[rows, torch.arange(len(errors), device=errors.device)] = 1.0
         half = torch.linalg.solve_triangular(self.factor, unit, upper=False)
         freedom = self.alphas * (half.mT @ half)  # I - H is alpha times the inverse
         freedom -= intercept.sqrt().outer(intercept.sqrt())
-        if parts is None:
+        if folds is None:
             return errors / freedom.diagonal().clamp(min=1e-10)[:, None]
         freedom.diagonal().add_(1e-10)
-        found = torch.empty_like(errors)
-        for part in parts:
-            found[part] = torch.linalg.solve(freedom[part][:, part], errors[part])
-        return found
+        left_out = torch.empty_like(errors)
+        for fold in folds:
+            left_out[fold] = torch.linalg.solve(freedom[fold][:, fold], errors[fold])
+        return left_out
 
 
 def _choice_of(
@@ -269,7 +269,7 @@ def _choice_of(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, float]:
     """Return the best penalty, its scale, loss and scaled scores, and `unexplained`."""
     problem, shape = system.problem, kind.shape
-    y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
+    y, w, root = (column[problem.rows] for column in (problem.y, problem.w, problem.root))
     wanted, (losses,) = losses_of([system], kind)
     least = y.new_tensor(torch.inf)
     # One by one, for the same sums whatever else is computed.
@@ -282,8 +282,8 @@ def _choice_of(
             least, best = loss, (alpha, scale, loss, scores * scale)
     # 0 for the least cross-entropy possible, 1 for that of the class frequencies.
     entropy, total = torch.special.entr, w.sum()
-    lowest = torch.stack([w @ entropy(each).sum(dim=1) / total for each in wanted]).mean()
-    highest = torch.stack([entropy(w @ each / total).sum() for each in wanted]).mean()
+    lowest = torch.stack([w @ entropy(target).sum(dim=1) / total for target in wanted]).mean()
+    highest = torch.stack([entropy(w @ target / total).sum() for target in wanted]).mean()
     span = highest - lowest
     return *best, float((least - lowest) / span) if span > 1e-12 else 0.0
 
@@ -291,19 +291,19 @@ def _choice_of(
 def losses_of(
     systems: Sequence[_Decomposed | _Solved], kind: Any, tolerance: float = 1e-6
 ) -> tuple[Tensor, Tensor]:
-    """Return softmax targets of some series, and losses ``[S, A]`` of each system's penalties.
+    """Return softmax targets of the sampled rows, and losses ``[S, A]`` of each system's penalties.
 
     The losses are leave-one-out. The systems have the same targets, and features of one shape.
     `tolerance` is the relative error of the temperatures.
     """
     problem, shape, losses = systems[0].problem, kind.shape, []
-    y, w, root = (each[problem.some] for each in (problem.y, problem.w, problem.root))
+    y, w, root = (column[problem.rows] for column in (problem.y, problem.w, problem.root))
     signs = _softmaxed(problem.y, shape)
     n_series, n_classes = signs.shape[1:]
     smooth = 1 / (n_series + 2) if n_classes > 1 else 0.0
     wanted = torch.full(signs.shape, smooth / max(n_classes - 1, 1))
     wanted.scatter_(-1, signs.argmax(dim=-1, keepdim=True).cpu(), 1 - smooth)
-    wanted = wanted.to(y)[:, problem.some]  # nearly 1 for the class of each series
+    wanted = wanted.to(y)[:, problem.rows]  # nearly 1 for the class of each series
     alphas = torch.stack([system.alphas for system in systems])
     for few in alphas.split(max(_AT_ONCE // (len(systems) * y.numel()), 1), dim=1):
         residuals = [
@@ -320,7 +320,7 @@ def _softmaxed(scores: Tensor, shape: tuple[int, ...]) -> Tensor:
     return F.pad(scores.mT[..., None], (1, 0)) if shape else scores.unsqueeze(-3)
 
 
-def group_parts(groups: Tensor) -> list[Tensor] | None:
+def group_indices(groups: Tensor) -> list[Tensor] | None:
     """Return the indices of each group; None if leaving out groups is leave-one-out."""
     counts = groups.unique(return_counts=True)[1]
     if len(counts) in (1, len(groups)):
@@ -329,34 +329,34 @@ def group_parts(groups: Tensor) -> list[Tensor] | None:
 
 
 def _groups_left_out(
-    residuals: Tensor, root: Tensor, intercept: Tensor, parts: list[Tensor]
+    residuals: Tensor, root: Tensor, intercept: Tensor, folds: list[Tensor]
 ) -> Tensor:
     """Return leave-one-group-out residuals; ``H = root root^T`` but for the intercept."""
     root = torch.cat([root, intercept.sqrt()[:, None]], dim=1)
-    found = torch.empty_like(residuals)
-    for part in parts:
-        own, error = root[part], residuals[part]
-        few = len(part) <= own.shape[1]
-        gram = own @ own.mT if few else own.mT @ own
+    left_out = torch.empty_like(residuals)
+    for fold in folds:
+        block, error = root[fold], residuals[fold]
+        few = len(fold) <= block.shape[1]
+        gram = block @ block.mT if few else block.mT @ block
         freedom = (1 + 1e-10) * torch.eye(len(gram), dtype=gram.dtype, device=gram.device) - gram
         # Both sides are the same (Woodbury); the smaller system is solved.
-        solved = torch.linalg.solve(freedom, error if few else own.mT @ error)
-        found[part] = solved if few else error + own @ solved
-    return found
+        solved = torch.linalg.solve(freedom, error if few else block.mT @ error)
+        left_out[fold] = solved if few else error + block @ solved
+    return left_out
 
 
-def _some(
-    n_series: int, n_some: int, parts: list[Tensor] | None
+def _sampled_rows(
+    n_series: int, n_sampled: int, folds: list[Tensor] | None
 ) -> tuple[Tensor, list[Tensor] | None]:
-    """Sample about `n_some` series, or whole groups, and return their groups."""
+    """Sample about `n_sampled` series, or whole groups, and return their groups."""
     generator = torch.Generator().manual_seed(0)
-    if parts is None:
-        return torch.randperm(n_series, generator=generator)[:n_some].sort().values, None
-    order = torch.randperm(len(parts), generator=generator).tolist()
-    sizes = [len(parts[part]) for part in order]
-    n_parts = max(int((torch.tensor(sizes).cumsum(0) < n_some).sum()) + 1, 2)  # one is left out
-    chosen = torch.cat([parts[part] for part in order[:n_parts]])
-    return chosen, list(torch.arange(len(chosen)).split(sizes[:n_parts]))
+    if folds is None:
+        return torch.randperm(n_series, generator=generator)[:n_sampled].sort().values, None
+    order = torch.randperm(len(folds), generator=generator).tolist()
+    sizes = [len(folds[fold]) for fold in order]
+    n_folds = max(int((torch.tensor(sizes).cumsum(0) < n_sampled).sum()) + 1, 2)  # one is left out
+    chosen = torch.cat([folds[fold] for fold in order[:n_folds]])
+    return chosen, list(torch.arange(len(chosen)).split(sizes[:n_folds]))
 
 
 def _calibrated(
