@@ -28,6 +28,8 @@ def test_of_doubled_runs_the_first_to_end_stays(store):
     kept = {key: run.info.run_id for key, run in store.finished("abc", tags).items()}
     assert kept == {"a": fast.run_id, "b": outside.run_id}
     assert pickle.loads(pickle.dumps(store)) == store
+    assert store.has(fast.run_id)
+    assert not store.has("0" * 32)
     left = {run.info.run_id for run in store.runs("FINISHED", tags)}
     assert left == {fast.run_id, unrelated.run_id, outside.run_id}
 

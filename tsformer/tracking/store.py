@@ -218,7 +218,7 @@ class RunStore:
 
     def ui_command(self) -> str:
         """Return the shell command that shows the store."""
-        if self.uri == resolve_uri():
+        if "MLFLOW_TRACKING_URI" not in os.environ and self.uri == resolve_uri():
             return "tsformer ui"
         return shlex.join(["tsformer", "ui", "--tracking-uri", without_credentials(self.uri)])
 
