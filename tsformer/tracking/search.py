@@ -24,8 +24,6 @@ from tsformer.tracking.store import TrackedRun
 from tsformer.tracking.tracker import name_of
 from tsformer.tracking.views import PLACE_TAG, make_views
 
-_SUFFIXES = {"mean": "", "std": "_spread", "rank": "_rank"}
-
 
 @cache
 def install() -> None:
@@ -49,7 +47,8 @@ def _tracked(original: Callable[..., Any]) -> Callable[..., Any]:
         name, before = f"cross-validation of {name_of(estimator)}", best()
         if original.__name__ == "fit":
             grids = [v for k, v in args[0].get_params(False).items() if k.startswith("param_")]
-            name = f"{type(work).__name__} over {' or '.join(map(', '.join, np.ravel(grids)))}"
+            names = " or ".join(", ".join(_texts(grid)) for grid in np.ravel(grids))
+            name = f"{type(work).__name__} over {names}"
         with speaking(settings):
             run = start_run(name, kind="search", tags=settings.extra_tags)
             refit = Enclosing(run, False, "refit", lambda: best() is before)  # set before the refit
@@ -102,9 +101,9 @@ def _log_search(run: TrackedRun, search: Any, *_: Any) -> None:
 
 
 def _texts(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return parameters as text; a nested encoding is named `encoding`."""
-    texts = {name: getattr(v, "__name__", str(v)) for name, v in parameters.items()}
-    return {re.sub(".*__encoding$", "encoding", name): text for name, text in texts.items()}
+    """Return parameters as text, under the last part of their names if it tells them apart."""
+    short = {k.rpartition("__")[2]: getattr(v, "__name__", str(v)) for k, v in parameters.items()}
+    return short if len(short) == len(parameters) else {k: str(v) for k, v in parameters.items()}
 
 
 def _metrics(row: Mapping[Any, Any], estimator: Any, scoring: Any) -> dict[str, float]:
@@ -116,5 +115,6 @@ def _metrics(row: Mapping[Any, Any], estimator: Any, scoring: Any) -> dict[str, 
     for column, value in row.items():
         if match := re.fullmatch("(mean|std|rank)_(test|train)_(.+)", str(column)):
             score = scorer if match[3] == "score" and isinstance(scorer, str) else match[3]
-            metrics[f"{match[2]}/{score}{_SUFFIXES[match[1]]}"] = value
+            suffix = {"mean": "", "std": "_spread", "rank": "_rank"}[match[1]]
+            metrics[f"{match[2]}/{score}{suffix}"] = value
     return metrics
