@@ -128,6 +128,8 @@ def test_trade_offs_match_predict_early(fitted):
     assert fitted.trade_offs_.earliness.max() == 1
     lengths = [x.shape[1] for x in RAGGED]
     rules = fitted.trade_offs(RAGGED, Y, TIMES)
+    means = hmean([rules.accuracy, 1 - rules.earliness])
+    np.testing.assert_allclose(rules.harmonic_mean, means)
     fitted_rule = rules.query(
         "threshold == @fitted.threshold_ and n_agreeing == @fitted.n_agreeing_"
     )
