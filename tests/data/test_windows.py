@@ -251,6 +251,7 @@ TIMED = frame(pd.date_range(DAY, periods=50, freq="s"))
         (([signal(), signal(9, 3)], None, 5, 5), "channels"),
         ((pd.concat([TIMED, TIMED]).sort_index(), None, 10, 5), "increase"),
         ((TIMED, "lable", 10, 5), "'lable'"),
+        ((TIMED.assign(who=TIMED["x"] > 5), None, 10, 5, {"groups": "who"}), "groups"),
     ],
 )
 def test_bad_input_is_an_error_of_one_line(arguments, problem):
