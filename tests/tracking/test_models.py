@@ -76,7 +76,7 @@ def test_a_served_model_opens_no_file_and_other_models_are_still_checked(folder,
     schema = mlflow.types.Schema([mlflow.types.ColSpec("double", "x")])
     described = mlflow.models.Model(signature=mlflow.models.ModelSignature(schema))
     mlflow.pyfunc.add_to_model(described, loader_module="other")
-    with pytest.raises(mlflow.exceptions.MlflowException, match="missing"):
+    with pytest.raises(mlflow.exceptions.MlflowException):
         mlflow.pyfunc.PyFuncModel(described, DummyClassifier()).predict(WIDE)
 
 

@@ -63,7 +63,6 @@ def test_values_and_names_that_mlflow_cannot_store_are_dropped_cut_or_escaped(st
     assert len(data.params) == 252
     assert (data.params["long"], data.params["n" * 220]) == ("x" * 6000, "4")
     assert data.tags.items() >= {"long": "y" * 8000, "walk _slow_": "1", "_": "empty"}.items()
-    assert not run.lost
     assert "tsformer.missing" not in data.tags
 
 
