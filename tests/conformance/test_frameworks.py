@@ -61,10 +61,9 @@ def test_gaps_and_unequal_lengths_are_read_as_by_ours(equal, framework, panel):
 
 def test_what_a_framework_has_no_place_for_is_refused(framework, panel):
     make = getattr(frameworks, f"{framework}TSTransformerClassifier")
-    with pytest.raises(ValueError):
-        make(**SMALL, warm_start=True).fit(*panel)
-    with pytest.raises(ValueError):
-        make(**SMALL, timestamps="index").fit(*panel)
+    for options in ({"warm_start": True}, {"timestamps": "index"}):
+        with pytest.raises(ValueError):
+            make(**SMALL, **options).fit(*panel)
     with pytest.raises(ValueError, match="recording"):
         make(**SMALL).fit(np.zeros((600, 2)), np.repeat([*"abab"], 150))
 

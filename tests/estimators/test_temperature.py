@@ -97,15 +97,12 @@ def test_temperatures_exported_refitted():
     assert clf.fit(X, Y).temperatures_ == [MIXED_TEMPERATURE]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
+def test_calibrate_refuses(plain):
+    for arguments in (
         {"sample_weight": np.zeros(40)},
         {"cv": [(np.arange(20), np.arange(20, 30))]},  # series in no fold
         {"cv": [(np.flatnonzero(Y == "a"), np.flatnonzero(Y == "b"))]},  # a class in no training
-    ],
-)
-def test_calibrate_refuses(plain, arguments):
-    with pytest.raises(ValueError):
-        plain.calibrate(X, Y, **arguments)
-    assert plain.temperatures_ == [1.0]
+    ):
+        with pytest.raises(ValueError):
+            plain.calibrate(X, Y, **arguments)
+        assert plain.temperatures_ == [1.0]
