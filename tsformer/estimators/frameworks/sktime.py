@@ -74,6 +74,15 @@ class SktimeRandomConvolutionClassifier(
 
     It takes the parameters of `RandomConvolutionClassifier` and delegates to it: `classifier_`.
     Containers and times are as in `SktimeTSTransformerClassifier`.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import SktimeRandomConvolutionClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> clf = SktimeRandomConvolutionClassifier(n_features=1000, random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
@@ -84,6 +93,15 @@ class SktimeTSEnsembleClassifier(FrameworkClassifier, _WithIds, delegate=TSEnsem
 
     It takes the parameters of `TSEnsembleClassifier` and delegates to it: `classifier_`.
     Containers and times are as in `SktimeTSTransformerClassifier`.
+
+    Examples
+    --------
+    >>> from sktime.datasets import load_unit_test
+    >>> from tsformer.estimators.frameworks import SktimeTSEnsembleClassifier
+    >>> X, y = load_unit_test(split="train")
+    >>> clf = SktimeTSEnsembleClassifier(max_epochs=5, random_state=0)
+    >>> clf.fit(X, y).predict_proba(X[:3]).shape
+    (3, 2)
     """
 
     _tags: ClassVar[dict[str, Any]] = _TAGS
