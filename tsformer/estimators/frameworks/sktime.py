@@ -99,7 +99,8 @@ class SktimeTSEnsembleClassifier(FrameworkClassifier, _WithIds, delegate=TSEnsem
     >>> from sktime.datasets import load_unit_test
     >>> from tsformer.estimators.frameworks import SktimeTSEnsembleClassifier
     >>> X, y = load_unit_test(split="train")
-    >>> clf = SktimeTSEnsembleClassifier(max_epochs=5, random_state=0)
+    >>> small = {"max_epochs": 5}
+    >>> clf = SktimeTSEnsembleClassifier(transformer_params=small, random_state=0)
     >>> clf.fit(X, y).predict_proba(X[:3]).shape
     (3, 2)
     """
