@@ -130,7 +130,7 @@ class Named(Registered):
 Factory = Callable[..., Any]
 
 
-def parts_of(
+def terms_of(
     base: type[Any],
     spec: Any,
     params: Mapping[str, Any],
@@ -192,12 +192,12 @@ def make(base: type[Made], factory: Factory, /, **params: Any) -> Made:
 
 
 def build(base: type[Made], spec: Any, params: Mapping[str, Any], **sums: str) -> list[Made]:
-    """Make the parts of a spec as of `parts_of`, or return an instance as it is."""
+    """Make the parts of a spec as of `terms_of`, or return an instance as it is."""
     if isinstance(spec, base) and params:
         raise TypeError(f"{spec!r} is an instance, which takes no options; got {dict(params)}")
     if isinstance(spec, base):
         return [spec]
-    return [make(base, cls, **options) for cls, options in parts_of(base, spec, params, **sums)]
+    return [make(base, cls, **options) for cls, options in terms_of(base, spec, params, **sums)]
 
 
 def part_names(spec: str) -> list[str]:

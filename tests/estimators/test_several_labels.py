@@ -26,8 +26,8 @@ from tsformer.export.graph import graph_of
 from tsformer.features.ridge import RidgeClassifier
 from tsformer.inspection import permutation_importance
 from tsformer.plots import plot_confusion, plot_reliability
-from tsformer.tracking.metrics import scored
 from tsformer.tracking.model import ServedModel
+from tsformer.tracking.scoring import scored
 
 Y = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 1], [1, 0, 1]] * 4)
 NUMBERS = np.column_stack([X[:, 0].mean(axis=1), 1000 * X[:, 1].std(axis=1)])

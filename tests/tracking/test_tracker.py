@@ -15,7 +15,7 @@ from tsformer.metrics import expected_calibration_error
 from tsformer.plots import plot_encoding_change
 from tsformer.tracking import MLflowTracker
 from tsformer.tracking.autologging import track_evaluation
-from tsformer.tracking.metrics import classification_scores
+from tsformer.tracking.scoring import classification_scores
 
 mlflow = pytest.importorskip("mlflow", reason='needs the extra "tracking"')
 

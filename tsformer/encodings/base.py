@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tsformer._registry import Factory, Registered, Registry, make, part_names, parts_of
+from tsformer._registry import Factory, Registered, Registry, make, part_names, terms_of
 
 HOOKS = ("embed", "rotate", "bias", "mix")
 _PACKAGE = __name__.rpartition(".")[0] + "."
@@ -302,7 +302,7 @@ def mask_negligible(bias: Tensor) -> Tensor:
 
 
 _SIZES = ("d_model", "n_heads", "max_len")
-_parts = partial(parts_of, PositionalEncoding, sizes=_SIZES, sum_of="tape+erpe")
+_parts = partial(terms_of, PositionalEncoding, sizes=_SIZES, sum_of="tape+erpe")
 
 
 def _make(factory: Factory, params: Mapping[str, Any]) -> PositionalEncoding:

@@ -192,7 +192,7 @@ def from_fitted_state(
         _restore_parts(estimator, state, tensors, device)
     else:
         _restore_modules(estimator, state, tensors, len(fields.get("members", [])))
-        place(estimator, resolve_device(device))
+        place_models(estimator, resolve_device(device))
     for name in sorted(tensors.keys() - fitted_state(estimator)[1].keys()):
         raise ValueError(f"tensor {name!r} is unknown")
     return estimator
@@ -297,10 +297,10 @@ def setstate(estimator: Any, state: dict[str, Any]) -> None:
     """Restore the state of a pickle, with the models on the device of the estimator."""
     BaseEstimator.__setstate__(estimator, state)
     if "models_" in state:
-        place(estimator, estimator.device)
+        place_models(estimator, estimator.device)
 
 
-def place(estimator: Any, device: str | torch.device) -> None:
+def place_models(estimator: Any, device: str | torch.device) -> None:
     """Move the models to `device`, or to the CPU with a warning."""
     try:
         estimator.device_ = resolve_device(device)

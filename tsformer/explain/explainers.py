@@ -33,7 +33,7 @@ from tsformer.explain.logits import (
     logits_from_baseline,
     mean_falls,
     steps_since_start,
-    windows,
+    window_numbers,
 )
 from tsformer.model import TSTransformer
 
@@ -168,7 +168,7 @@ class ShapleySampling(Explainer):
 
     def relevance(self, logits: LogitsOfDifference, target: Tensor) -> Tensor:
         window = _window(self.window, logits.model.config.max_len)
-        groups = windows(logits.clock, logits.channel, window, 0.0)
+        groups = window_numbers(logits.clock, logits.channel, window, 0.0)
         fresh = int(np.random.default_rng().integers(2**31))
         seed = fresh if self.random_state is None else self.random_state
         with seeded(seed, torch.device("cpu")):

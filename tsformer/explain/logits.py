@@ -41,14 +41,14 @@ def mean_falls(
     falls = torch.zeros(*clock.shape, len(channel), dtype=torch.float64)
     whole = logits(torch.zeros(1, *falls.shape, dtype=torch.bool))
     for shift in range(n_shifts):
-        number = windows(clock, channel, window, shift * stride)
+        number = window_numbers(clock, channel, window, shift * stride)
         for some in torch.arange(int(number.max()) + 1).split(at_once):
             hidden = number == some[:, None, None, None]
             falls += (hidden * (whole - logits(hidden))[..., None, None]).sum(dim=0)
     return falls / n_shifts
 
 
-def windows(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tensor:
+def window_numbers(clock: Tensor, channel: Tensor, window: float, shift: float) -> Tensor:
     """Return the number of each feature's window and channel, ``[B, L, F]``."""
     number = ((clock + shift) / window).floor().long()
     number = number[..., None] * (int(channel.max()) + 1) + channel

@@ -18,6 +18,7 @@ from tsformer.plots.figures import (
     LEGEND,
     MARKERS,
     Panels,
+    abbreviated,
     encoding_colors,
     end_score_axis,
     figure_of,
@@ -27,7 +28,6 @@ from tsformer.plots.figures import (
     one_panel,
     place_times,
     scale_by_powers,
-    shortened,
     tested,
     widest,
     wrapped,
@@ -131,7 +131,7 @@ def plot_confusion(
     classes = [*dict.fromkeys([*([] if classes is None else np.asarray(classes).tolist()), *extra])]
     counts = confusion_matrix(y_true, y_pred, labels=classes)
     fractions = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    names, K = [shortened(name, 32) for name in classes], len(classes)
+    names, K = [abbreviated(name, 32) for name in classes], len(classes)
     label, side = widest(names, 9), min(max(3.4, 0.42 * K), 7.0)
     upright = label > 0.8 * side / K
     ax = one_panel(ax, side + label + 1.7, side + (label if upright else 0.2) + 0.9)
@@ -232,7 +232,7 @@ def plot_learning_curves(
     n = rows["dataset"].nunique()
     width = 3.2 if n > 1 else 4.6
     size = width, max(2.9, 0.24 * (len(colors) + 1))  # as tall as the legend
-    legend = 1.1 + widest(map(shortened, colors), 8)
+    legend = 1.1 + widest(map(abbreviated, colors), 8)
     panels = Panels(axes, n, "data set", 3, size, (legend, 0.5))
     by_dataset = rows.groupby("dataset", sort=False)
     for ax, (dataset, fits) in zip(panels.axes, by_dataset, strict=True):
@@ -242,7 +242,7 @@ def plot_learning_curves(
             points = by_size.agg(x=("x", "mean"), mean=("score", "mean"), spread=("score", "std"))
             x, mean, spread = points.fillna({"spread": 0.0}).sort_values("x").to_numpy().T
             style: Any = {"color": color, "marker": marker, "markersize": 5}
-            ax.errorbar(x, mean, yerr=spread, label=shortened(method), **style)
+            ax.errorbar(x, mean, yerr=spread, label=abbreviated(method), **style)
         scale_by_powers(ax, fits["x"])
         end_score_axis(ax, fits["score"], "y")
         ax.grid(alpha=0.3)
@@ -297,11 +297,11 @@ def plot_recording(
     at, unit = place_times(bottom.xaxis, drawn.index)
     for k, (name, channel) in enumerate(zip(drawn.channels, drawn.values, strict=True)):
         for start, stop in pairwise([0, *drawn.ends]):  # no line across a pause
-            label, segment = None if start else shortened(name, 20), slice(start, stop)
+            label, segment = None if start else abbreviated(name, 20), slice(start, stop)
             top.plot(at[segment], channel[segment], f"C{k % 10}", linewidth=0.8, label=label)
     if len(drawn.channels) > 1:
         top.legend(**LEGEND, loc="upper right", ncols=4)
-    top.set(title=f"recording {shortened(recording)}", ylabel="values")
+    top.set(title=f"recording {abbreviated(recording)}", ylabel="values")
     true, predicted = windows.events(steps, of="true"), windows.events(steps, least_duration)
     labels = sorted({*true["label"], *predicted["label"]})
     limits = library("colors").Normalize(min([0.5, *predicted["confidence"]]), 1)
@@ -312,7 +312,7 @@ def plot_recording(
             color = "0.45" if events is true else shade.to_rgba(event.confidence)
             row = labels.index(event.label) + above
             bottom.broken_barh([(left, right - left)], (row, height), color=color, linewidth=0)
-    bottom.set_yticks(range(len(labels)), [shortened(label, 32) for label in labels])
+    bottom.set_yticks(range(len(labels)), [abbreviated(label, 32) for label in labels])
     bottom.set(axisbelow=True, ylim=(-0.6, max(len(labels), 1) - 0.4))
     bottom.set_xlabel("step" if isinstance(drawn.index, pd.RangeIndex) else unit)
     bottom.set_ylabel("true (grey, thin)\nand predicted", fontsize=8)

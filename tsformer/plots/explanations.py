@@ -15,12 +15,12 @@ from tsformer.data.times import ordered_times, pad_times
 from tsformer.explain.summaries import most_relevant_windows, relevance_over_time
 from tsformer.plots.figures import (
     Panels,
+    abbreviated,
     fewer_ticks,
     is_estimator,
     new_figure,
     of_times,
     place_times,
-    shortened,
     wrapped,
 )
 
@@ -112,7 +112,7 @@ def plot_relevance(
                 here = ax.get_xaxis_transform()
                 ax.text((left + right) / 2, 0.98, str(rank), transform=here, **style)
         ax.margins(x=0.01, y=0.2)
-        ax.set_ylabel(wrapped(shortened(names[channel], 24), 1.2, 9), fontsize=9)
+        ax.set_ylabel(wrapped(abbreviated(names[channel], 24), 1.2, 9), fontsize=9)
         ax.grid(alpha=0.25)
     panels.colorbar(points, "relevance")
     if panels.own:
@@ -230,8 +230,8 @@ def plot_class_relevance(
             ends = _edges(at)
         scale: Any = {"cmap": _DIVERGING, "vmin": -largest, "vmax": largest}
         image = ax.pcolormesh(ends, np.arange(C + 1) - 0.5, mean, **scale)
-        ax.set_title(f"{shortened(label, 24)}: {n} series", fontsize=10)
-        ax.set_yticks(list(shown), [shortened(names[i], 16) for i in shown], fontsize=8)
+        ax.set_title(f"{abbreviated(label, 24)}: {n} series", fontsize=10)
+        ax.set_yticks(list(shown), [abbreviated(names[i], 16) for i in shown], fontsize=8)
         ax.set_ylim(C - 0.5, -0.5)
     panels.colorbar(image, "mean relevance")
     panels.label(unit)

@@ -200,7 +200,7 @@ def wrapped(text: str, width: float, fontsize: float) -> str:
     return "\n".join(textwrap.fill(line, n) for line in text.splitlines())
 
 
-def shortened(name: object, most: int = 48) -> str:
+def abbreviated(name: object, most: int = 48) -> str:
     """Shorten a name to `most` characters by cutting its middle."""
     text, end = str(name), (most - 1) // 2
     return text if len(text) <= most else f"{text[: most - 1 - end].rstrip()}…{text[-end:]}"

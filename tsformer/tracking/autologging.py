@@ -24,7 +24,6 @@ from tsformer.plots import encoding_color, plot_confusion, plot_history, plot_re
 from tsformer.plots.explanations import plot_relevance_of
 from tsformer.tracking import context, search
 from tsformer.tracking.context import Enclosing, activated, start_run, within
-from tsformer.tracking.metrics import in_text, scored
 from tsformer.tracking.model import card_at, write_model
 from tsformer.tracking.options import (
     TrackingSettings,
@@ -32,6 +31,7 @@ from tsformer.tracking.options import (
     warn_untracked,
     without_credentials,
 )
+from tsformer.tracking.scoring import in_text, scored
 from tsformer.tracking.store import CONTEXTS, RunStore, TrackedRun, resolve_uri
 from tsformer.tracking.tracker import (
     MLflowTracker,

@@ -417,7 +417,7 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         than 256 MiB the first series are digested; `reading` has options of `to_source`.
         """
         from tsformer.data.containers import to_source  # imports torch
-        from tsformer.tracking.metrics import array_of
+        from tsformer.tracking.scoring import array_of
 
         def log() -> None:
             series, entities = to_source(X, **reading), mlflow_part("entities")

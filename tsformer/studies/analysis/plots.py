@@ -17,9 +17,9 @@ from tsformer.plots import figures
 from tsformer.plots.figures import (
     MARKERS,
     Panels,
+    abbreviated,
     encoding_colors,
     figure_of,
-    shortened,
     widest,
     wrapped,
 )
@@ -58,7 +58,7 @@ def plot_boxes(results: pd.DataFrame, *, ax: Axes | None = None) -> Figure:
     level = results["dataset"].map(by_encoding.groupby("dataset").mean())
     gains = (100 * (results["accuracy"] - level)).groupby(results["encoding"], sort=False)
     boxes_of = {name: gain.to_numpy(dtype=float) for name, gain in gains}
-    names = [shortened(name) for name in boxes_of]
+    names = [abbreviated(name) for name in boxes_of]
     ax = figures.one_panel(ax, 6 + widest(names, 10), 1.4 + 0.34 * len(names))
     style: Any = {"medianprops": {"color": "black"}, "orientation": "horizontal"}
     style |= {"flierprops": {"marker": ".", "markersize": 4, "alpha": 0.6}, "patch_artist": True}
@@ -89,7 +89,7 @@ def plot_comparison(results: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None
     ['A', 'B']
     """
     datasets, encodings = results["dataset"].unique(), results["encoding"].unique()
-    width, names = 3.2 if len(datasets) > 1 else 5.2, list(map(shortened, encodings))
+    width, names = 3.2 if len(datasets) > 1 else 5.2, list(map(abbreviated, encodings))
     size, beside = (width, 1.1 + 0.34 * len(encodings)), (0.3 + widest(names, 9), 0.6)
     panels = Panels(
         axes, len(datasets), "data set", n_columns=3, panel=size, around=beside, sharey=True
@@ -145,7 +145,7 @@ def plot_mean_gains(
     '12 data sets'
     """
     methods = list(dict.fromkeys(name for table in tables.values() for name in table["method"]))
-    names, n = list(map(shortened, methods)), len(tables)
+    names, n = list(map(abbreviated, methods)), len(tables)
     width = 3.7 if n > 1 else 5.5
     size, beside = (width, 0.9 + 0.32 * len(methods)), (0.3 + widest(names, 10), 0.5)
     panels = Panels(axes, n, "variant", n_columns=n, panel=size, around=beside, sharey=True)
@@ -181,7 +181,7 @@ def plot_ranking(ranking: pd.DataFrame, *, axes: Axes | None = None) -> Figure:
     """
     colors = encoding_colors(ranking["encoding"])
     shown = ranking[ranking["behind"].notna()]
-    names = list(map(shortened, shown["encoding"]))
+    names = list(map(abbreviated, shown["encoding"]))
     ax = figures.one_panel(axes, 6.4 + widest(names, 10), 0.9 + 0.26 * len(names))
     gain, margin = -shown["behind"], shown["margin"].where(shown["margin"] > 0)
     table = pd.DataFrame({"gain": gain, "low": gain - margin, "high": gain + margin})
@@ -240,7 +240,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
     n, n_columns = len(there), len(there) if axes is not None or len(there) < 4 else 2
     # Tall enough for the legend: one line per method and one for the front.
     size = 4.2, max(4.0, 0.24 * (len(costs) + 2))
-    around = 0.8 + widest(map(shortened, costs["method"]), 8), 0.0
+    around = 0.8 + widest(map(abbreviated, costs["method"]), 8), 0.0
     panels = Panels(axes, n, "cost", n_columns=n_columns, panel=size, around=around, sharey=True)
     colors = encoding_colors(costs["method"])
     for ax, cost in zip(panels.axes, there, strict=True):
@@ -255,7 +255,7 @@ def plot_cost(costs: pd.DataFrame, *, axes: Axes | Sequence[Axes] | None = None)
                 "marker": MARKERS[i % len(MARKERS)],
                 "s": 55,
             }
-            dot |= {"zorder": 3, "clip_on": False, "label": shortened(row["method"])}
+            dot |= {"zorder": 3, "clip_on": False, "label": abbreviated(row["method"])}
             ax.scatter(row[cost], row["score"], edgecolors=edge, **dot)
         ax.margins(0.08)
         ax.grid(alpha=0.3)
@@ -312,7 +312,7 @@ def plot_critical_difference(
     for pair in statistics.significant(alpha).to_dict("records"):
         i, j = index[pair["better"]], index[pair["worse"]]
         p.iloc[i, j] = p.iloc[j, i] = pair["p_holm"]
-    labels = [f"{shortened(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
+    labels = [f"{abbreviated(name)} ({rank:.2f})" for name, rank in statistics.ranks.items()]
     middle = (len(labels) + 1) // 2
     beside = widest(labels[:middle], 10) + widest(labels[middle:], 10)
     height, own_figure = 1.9 + 0.2 * len(labels), ax is None
@@ -358,7 +358,7 @@ def plot_pairs(statistics: Statistics, *, alpha: float = 0.05, ax: Axes | None =
     means, pairs = statistics.scores.mean(), statistics.pairs
     index = {name: i for i, name in enumerate(statistics.ranks.index)}
     difference = np.full((len(index), len(index)), np.nan)
-    labels = list(map(shortened, index))
+    labels = list(map(abbreviated, index))
     scored = [f"{label}  {means[name]:.3f}" for label, name in zip(labels, index, strict=True)]
     width = max(0.9 * len(labels), 3.6)
     below = widest(labels, 10) * np.sin(np.deg2rad(_SLANT))

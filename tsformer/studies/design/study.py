@@ -127,7 +127,7 @@ class Study:
             )
         methods |= {name: read_method(name, m, self.parameters) for name, m in self.methods.items()}
         object.__setattr__(self, "_methods", methods)
-        for term in itertools.chain(*map(self.parts_of, methods)):
+        for term in itertools.chain(*map(self.terms_of, methods)):
             for home in (term.rpartition(".")[0], find(term).__module__):
                 if home.partition(".")[0] not in ("", "tsformer", "__main__"):
                     modules[home] = None
@@ -231,7 +231,7 @@ class Study:
         default = TSTransformerClassifier().encoding
         return str(_in_one_spelling(self.method(method).overrides.get("encoding", default)))
 
-    def parts_of(self, method: str) -> list[str]:
+    def terms_of(self, method: str) -> list[str]:
         """Return the encodings that a method sums; none of another classifier."""
         transformer = self.method(method).transformer
         return part_names(self.encoding_of(method)) if transformer else []
@@ -240,7 +240,7 @@ class Study:
         """Return everything that can affect a fit: defaults, or the version of other libraries."""
         chosen = self.method(method)
         config = chosen.configuration(self.parameters_of(variant, chosen.name))
-        classes = map(find, self.parts_of(chosen.name))
+        classes = map(find, self.terms_of(chosen.name))
         foreign = [cls for cls in classes if cls.__module__.partition(".")[0] != "tsformer"]
         config |= {"code": [*map(class_version, foreign)]} if foreign else {}
         if not chosen.transformer or chosen.name in self.encodings:

@@ -190,7 +190,7 @@ def compare(
         )
     if jobs > 1 or scheduler is not None or fit_time_limit is not None:
         for name in study.names:
-            modules = [find(term).__module__ for term in study.parts_of(name)]
+            modules = [find(term).__module__ for term in study.terms_of(name)]
             if "__main__" in (study.method(name).estimator.partition(".")[0], *modules):
                 problem = f"{name!r} is in the main script, which other processes cannot import"
                 raise ValueError(f"{problem}; move it to a module of its own, or use jobs=1")

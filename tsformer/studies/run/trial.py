@@ -26,8 +26,8 @@ from tsformer.studies.design.study import WHOLE, Study, Trial
 from tsformer.studies.run.lock import STUDY_TAG
 from tsformer.studies.run.problem import Problem, n_train, series_digest, taken
 from tsformer.tracking import MLflowTracker, RunStore, TrackedRun
-from tsformer.tracking.metrics import classification_scores, label_scores
 from tsformer.tracking.options import without_credentials
+from tsformer.tracking.scoring import classification_scores, label_scores
 from tsformer.tracking.store import commit
 from tsformer.tracking.tracker import peak_memory_mb, reset_peak_memory
 from tsformer.training.training_run import Callback, suppress_interruption_warning
