@@ -38,3 +38,12 @@ def test_the_way_through_a_fit_and_a_prediction_gets_no_longer():
     for name, (calls, n_reads) in counts().items():
         entered = len(calls), calls.total(), n_reads
         assert all(n <= most for n, most in zip(entered, MOST[name], strict=True)), (name, entered)
+
+
+def test_auto_is_resolved_by_the_settings():
+    """Others check or show a value, resolve a device or a precision, or have an own option."""
+    allowed = {"settings.py", "_devices.py", "_precision.py", "base.py", "summary.py", "tracker.py"}
+    for path in Path(tsformer.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and path.name not in allowed:
+                assert "auto" not in [getattr(x, "value", None) for x in node.comparators], path

@@ -321,7 +321,7 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             return data, TrainingData(series, targets, weights)
         if y_val is not None or times_val is not None:
             raise ValueError("y_val and times_val need X_val, which is missing")
-        if self.early_stopping == "auto" or not self.early_stopping:
+        if isinstance(self.early_stopping, str) or not self.early_stopping:
             return data, None
         # The same series for all members, so that they are unseen by the whole ensemble.
         strata = self.target_.strata(data.targets)

@@ -29,7 +29,7 @@ from tsformer.estimators.novelty import Novelty
 from tsformer.estimators.random_convolution import RandomConvolutionClassifier
 from tsformer.estimators.saving import fitted_parts
 from tsformer.estimators.series_estimator import Fit, SeriesEstimator, TrainingData, drawn_seed
-from tsformer.estimators.settings import MANY_SERIES
+from tsformer.estimators.settings import MANY_SERIES, described_threads
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import LabelTarget
 from tsformer.training import Callback, TrainingState
@@ -344,8 +344,7 @@ class TSEnsembleClassifier(ClassifierMixin, SeriesEstimator):
         return self.target_.mean_logits(torch.stack(logits), weights).numpy()
 
     def used_values(self) -> dict[str, Any]:
-        n_threads = "by operation" if self.n_threads == "auto" else self.n_threads
-        return {"device": str(self.device_), "n_threads": n_threads}
+        return {"device": str(self.device_), "n_threads": described_threads(self.n_threads)}
 
     def _layout(self) -> tuple[pd.DataFrame, dict[str, int], dict[str, Summary]]:
         summaries = {name: clf.summary() for name, clf in fitted_parts(self).items()}

@@ -26,18 +26,14 @@ from tsformer.estimators.series_estimator import (
     get_feature_names_out,
 )
 from tsformer.estimators.settings import (
-    better_scaler,
+    convolution_scaling,
+    described_threads,
     fitted_convolutions,
-    fitted_scalers,
-    trial_sample,
 )
 from tsformer.estimators.summary import Summary, table_of
 from tsformer.estimators.targets import LabelTarget, Targets
 from tsformer.features.random_convolutions import regular
 from tsformer.features.ridge import ConvolutionClassifier
-
-#: Most series that ``scaling="auto"`` compares scalings with.
-_SERIES_OF_TRIAL = 2048
 
 
 @with_parameters
@@ -160,14 +156,7 @@ class RandomConvolutionClassifier(
         series, seed = data.series.padded(), drawn_seed(self.random_state)
         options: dict[str, Any] = {"kind": self.target_, "seed": seed, "device": self.device_}
         sizes = {"n_features": self.n_features, "n_groups": self.n_groups}
-        scaling = self.scaling
-        if scaling == "auto":  # by a share of the features, on a sample of many series
-            some = data.part(trial_sample(len(data.series), _SERIES_OF_TRIAL))
-            some.series = some.series.padded()
-            fewer = {"n_features": self.n_features and max(self.n_features // 8, 168)}
-            fewer |= {"n_groups": self.n_groups and max(2 * (self.n_groups // 16), 2)}
-            scalers = fitted_scalers(some, ("series", "channel"))
-            scaling = better_scaler(scalers, some, **options | fewer).scaling
+        scaling = convolution_scaling(self.scaling, data, **options | sizes)
         self.preprocessor_ = Scaler(scaling, gap_flag=None).fit(series)
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, data, **options | sizes)
@@ -182,7 +171,7 @@ class RandomConvolutionClassifier(
         scores = {f"accuracy, {by}": accuracy, f"cross-entropy, {by}": float(model.ridge.loss)}
         used: dict[str, Any] = {"scaling": self.preprocessor_.scaling}
         used["device"] = str(self.device_)
-        used["n_threads"] = "by operation" if self.n_threads == "auto" else self.n_threads
+        used["n_threads"] = described_threads(self.n_threads)
         self.facts_ = {**self.facts_, "used": used, "scores": scores}
 
     def check_parameters(self) -> None:

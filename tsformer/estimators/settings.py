@@ -41,6 +41,8 @@ REGRESSION_SCALINGS = ("channel", "series", "series+size")
 _LEAST_KEPT = 0.25
 #: Largest sample, features and groups of each of the two computations for a choice.
 SCALING_TRIAL, AUGMENTATION_TRIAL = (512, 1250, 8), (256, 1000, 8)
+#: Most series of the trial of scalings for random convolutions.
+_CONVOLUTION_TRIAL = 2048
 #: Bounds on the probability of cutmix times the classes, and on the mixed series of an epoch: more
 #: harms with 26 classes and more, and on 400 and 600 series.
 _MIXED, _MOST_MIXED = 5.0, 100.0
@@ -150,6 +152,35 @@ def better_scaler(
         systems = [system_of(matrix, kind=kind, **targets) for matrix in features]
         losses = losses_of(systems, kind, tolerance=_TOLERANCE)[1].amin(dim=1).float()
     return scalers[int(losses[1] < losses[0])]
+
+
+def convolution_scaling(
+    scaling: str | None, data: TrainingData, *, n_features: int, n_groups: int, **options: Any
+) -> str | None:
+    """Resolve the scaling of random convolutions, by an eighth of them on a sample of series."""
+    if scaling != "auto":
+        return scaling
+    data = data.part(trial_sample(len(data.series), _CONVOLUTION_TRIAL))
+    data.series = data.series.padded()
+    options["n_features"] = n_features and max(n_features // 8, 168)
+    options["n_groups"] = n_groups and max(2 * (n_groups // 16), 2)
+    scalers = fitted_scalers(data, ("series", "channel"))
+    return better_scaler(scalers, data, **options).scaling
+
+
+def described_threads(n_threads: int | str) -> int | str:
+    """Describe the number of threads of random convolutions."""
+    return "by operation" if n_threads == "auto" else n_threads
+
+
+def without_choices(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace "auto" where its meaning depends on no data."""
+    fixed = dict(parameters)
+    if fixed["compile"] == "auto":
+        fixed["compile"] = False  # replayed graphs compute the same
+    if fixed["stem"] != "conv" and fixed["scaling"] == "auto":
+        fixed["scaling"] = "channel"
+    return fixed
 
 
 def fitted_convolutions(

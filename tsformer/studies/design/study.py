@@ -15,6 +15,7 @@ from tsformer.baselines.resolve import TRANSFORMER, class_version, import_encodi
 from tsformer.encodings import find
 from tsformer.encodings import names as registered
 from tsformer.estimators.classifier import TSTransformerClassifier
+from tsformer.estimators.settings import without_choices
 from tsformer.studies.design.methods import Method, check_parameters, digest, read_method
 
 #: The size that is the whole train split, in every data set.
@@ -254,11 +255,8 @@ class Study:
             return digest(counted)
         code = counted.pop("code", [])
         counted = {k: v for k, v in counted.items() if k not in ("estimator", "encoding")}
-        if counted["compile"] == "auto":
-            counted["compile"] = False  # replayed graphs compute the same
-        if counted["stem"] != "conv" and counted["scaling"] == "auto":
-            counted["scaling"] = "channel"  # the meaning of "auto" there
-        return digest([digest(counted), *code]) if code else digest(counted)
+        described = digest(without_choices(counted))
+        return digest([described, *code]) if code else described
 
     @property
     def name(self) -> str:
