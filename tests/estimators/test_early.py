@@ -34,6 +34,13 @@ class Nearest(ClassifierMixin, BaseEstimator):
         return np.eye(len(self.classes_))[self.y_[nearest]]
 
 
+class Unsure(Nearest):
+    """Classifier without any probability."""
+
+    def predict_proba(self, X: list[np.ndarray]) -> np.ndarray:
+        return super().predict_proba(X) * np.nan
+
+
 def early(made: Any = None, points: Any = 4, **options: Any) -> EarlyClassifier:
     made = convolutions(scaling="series") if made is None else made
     return EarlyClassifier(made, points=points, **{"random_state": 0} | options)
@@ -223,6 +230,7 @@ def test_refused_data_leave_fit(fitted):
         (NotFittedError, clone(fitted).decide, X),
         (TypeError, early(regressor()).fit, X, Y),
         (ValueError, partial(early(Nearest()).fit, times=np.arange(24)), X, Y),
+        (ValueError, early(Unsure()).fit, X, Y),
         (TypeError, StreamingClassifier, convolutions()),
     ):
         with pytest.raises(error):

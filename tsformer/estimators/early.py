@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_is_fitted
 
 from tsformer._checks import Finite, check_fields_of, read_fields, real, whole, with_parameters
@@ -155,6 +156,7 @@ class EarlyClassifier(ClassifierMixin, BaseEstimator):
                     clf = trained(~test)
                 columns = np.ix_(test, np.searchsorted(target.classes, clf.classes_))
                 replay.proba[columns] = clf.predict_proba(_input(clf, prefixes.part(test)))
+        assert_all_finite(replay.proba, input_name="predict_proba of classifier")
         fitted.trade_offs_ = replay.trade_offs(targets)
         fitted.target_, fitted.n_channels_ = target, series.n_channels
         self.__dict__ = fitted.choose_rule(self.earliness).__dict__
