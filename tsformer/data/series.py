@@ -118,11 +118,11 @@ class Padded(SeriesSource):
         counts = missing.sum(axis=1, dtype=np.int32)
         return Gaps(counts, nothing[:, 0], np.asarray(nothing.any(axis=1)))
 
-    def read(self, index: Index) -> Padded:
+    def part(self, index: Index) -> Padded:
         times = None if self.times is None else self.times[index]
         return Padded(self.values[index], self.lengths[index], times, self.clock, self.channels)
 
-    part = read
+    read = part
 
     def padded(self) -> Padded:
         return self

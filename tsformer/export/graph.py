@@ -44,11 +44,11 @@ def _cummax(x: Tensor, dim: int) -> Any:
     return x.unsqueeze(-2).where(before, -torch.inf).max(dim=-1)
 
 
-def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
+def _where(x: Tensor, condition: Tensor, alternative: Any) -> Tensor:
     """`Tensor.where`; onnxruntime lacks it for bools."""
     if x.dtype == torch.bool:
-        return (condition & x) | (~condition & other)
-    return x.where(condition, other)
+        return (condition & x) | (~condition & alternative)
+    return x.where(condition, alternative)
 
 
 def _searchsorted(edges: Tensor, values: Tensor) -> Tensor:

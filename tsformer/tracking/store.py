@@ -373,8 +373,8 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
         client.finalize_logged_model(logged.model_id, "READY")
         self.model_id = logged.model_id
 
-    def attempt(self, what: str, log: Callable[[], object]) -> None:
-        """Call `log`. If it raises, `what` is missing, or the store has failed."""
+    def attempt(self, entry: str, log: Callable[[], object]) -> None:
+        """Call `log`. If it raises, note `entry` as missing, or the store as lost."""
         try:
             if not self.lost:
                 log()
@@ -382,9 +382,9 @@ class TrackedRun(AbstractContextManager["TrackedRun"]):
             run = self.read()
             if run is None or run.info.lifecycle_stage != "active":
                 self._lose(error)
-            elif what not in self._missing:
-                self._missing.append(what)
-                warn(f"{what} could not be tracked {reason(error)}")
+            elif entry not in self._missing:
+                self._missing.append(entry)
+                warn(f"{entry} could not be tracked {reason(error)}")
 
     def figure(
         self, draw: Callable[[], Figure], path: str, *, key: str = "", size: int = 600
