@@ -167,7 +167,7 @@ def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:
 
 def check_fields_of(owner: Any) -> None:
     """Raise TypeError or ValueError for the first field with an invalid value."""
-    label = getattr(owner, "label", "")
+    label = getattr(owner, "registered_name", "")
     for parameter in fields(owner):
         for check in getattr(parameter.type, "__metadata__", ()):
             name = f"{parameter.name} of {label}" if label else parameter.name

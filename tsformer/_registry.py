@@ -89,13 +89,13 @@ class Registered:
 
     name: ClassVar[str] = ""
     #: The registered name, else the name of the class.
-    label: ClassVar[str] = ""
+    registered_name: ClassVar[str] = ""
     registry: ClassVar[Registry[Any]]
 
     def __init_subclass__(cls, *, name: str | None = None, replace: bool = False, **kwargs: Any):
         super().__init_subclass__(**kwargs)
         cls.name = name or ""  # a name belongs to one class, so subclasses do not inherit it
-        cls.label = name or cls.__name__
+        cls.registered_name = name or cls.__name__
         if name is not None:
             cls.registry.register(name, cls, replace=replace)
 
@@ -177,7 +177,7 @@ def terms_of(
             choices = sorted({option for options in accepted for option in options})
             raise ValueError(unknown(f"option of {'+'.join(names)}", key, choices))
     for factory, options, share in zip(factories, accepted, shares, strict=True):
-        label = getattr(factory, "label", "") or getattr(factory, "__name__", "")
+        label = getattr(factory, "registered_name", "") or getattr(factory, "__name__", "")
         check_options(label, options, share)
     return list(zip(factories, shares, strict=True))
 

@@ -78,14 +78,16 @@ class Augmentation(Named):
     def check(self, *, symbolic: bool) -> None:
         """Raise ValueError if series, which are codes if `symbolic`, cannot be augmented."""
         if symbolic and not self.symbolic:
-            raise ValueError(f"{self.label} cannot augment series of codes; choose another")
+            raise ValueError(
+                f"{self.registered_name} cannot augment series of codes; choose another"
+            )
 
 
 class Compose(Augmentation):
     """A sum of augmentations, as in ``"warp+jitter"``; at most one part mixes series."""
 
     def __init__(self, parts: Sequence[Augmentation]):
-        mixing = [augmentation.label for augmentation in parts if augmentation.mixes]
+        mixing = [augmentation.registered_name for augmentation in parts if augmentation.mixes]
         if len(mixing) > 1:
             raise ValueError(f"{' and '.join(mixing)} both mix series with others: keep one")
         self.parts = tuple(parts)

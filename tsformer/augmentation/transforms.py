@@ -158,7 +158,7 @@ class CutMix(Augmentation, name="cutmix"):
 
     def __call__(self, batch: Batch) -> Batch:
         if batch.partner is not None:
-            raise ValueError(f"{self.label} got a batch that is mixed already: mix once")
+            raise ValueError(f"{self.registered_name} got a batch that is mixed already: mix once")
         B, device = len(batch.values), batch.values.device
         index = torch.arange(B, device=device)
         partner = (index + torch.randint(1, max(B, 2), (B,), device=device)) % B

@@ -251,7 +251,7 @@ def encoding_name(encoding: Any) -> str:
         return "+".join(part_names(encoding))
     if isinstance(encoding, Chain):
         return "+".join(map(encoding_name, encoding.parts))
-    label = getattr(encoding, "label", "") or getattr(encoding, "__name__", "")
+    label = getattr(encoding, "registered_name", "") or getattr(encoding, "__name__", "")
     return label or type(encoding).__name__
 
 

@@ -50,11 +50,13 @@ class RoPE(PositionalEncoding, name="rope"):
         width = d_model // n_heads
         if width < 2:
             raise ValueError(
-                f"{self.label} rotates pairs of features, but a head is {width} wide "
+                f"{self.registered_name} rotates pairs of features, but a head is {width} wide "
                 f"(d_model={d_model}, n_heads={n_heads}); use at most {d_model // 2} heads"
             )
         if not 0 < fraction <= 1:
-            raise ValueError(f"fraction of {self.label} must be in (0, 1]; got {fraction!r}")
+            raise ValueError(
+                f"fraction of {self.registered_name} must be in (0, 1]; got {fraction!r}"
+            )
         self.rotated = max(int(fraction * width) // 2, 1) * 2
         self.base = base
         self._add_weights(n_heads)
