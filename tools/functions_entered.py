@@ -1,6 +1,7 @@
 """Count the functions that `fit` and `predict_proba` enter, their calls, and how often X is read.
 
 python tools/functions_entered.py [--list]  # for 24 series of 50 steps; the calls of each function
+python tools/functions_entered.py --seconds  # processor seconds of a fit beside its epochs
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
+from timeit import repeat
 from types import FrameType
 from typing import Any
 
@@ -72,7 +75,16 @@ def counts() -> dict[str, tuple[Counter[str], int]]:
     }
 
 
+def seconds(max_epochs: int) -> float:
+    """Return the median processor seconds of 40 fits."""
+    X, y = np.random.default_rng(0).normal(size=(24, 1, 50)), [0, 1] * 12
+    classifier = tsformer.TSTransformerClassifier(max_epochs=max_epochs, random_state=0)
+    return float(np.median(repeat(lambda: classifier.fit(X, y), "", process_time, 40, 1)))
+
+
 if __name__ == "__main__":
+    if "--seconds" in sys.argv:
+        print(f"fit beside training: {1.25 * seconds(1) - 0.25 * seconds(5):.4f} s")
     for name, (calls, n_reads) in counts().items():
         print(f"{name}: {len(calls)} functions, {calls.total()} calls, X read {n_reads} times")
         for function, n in calls.most_common() if "--list" in sys.argv else ():
