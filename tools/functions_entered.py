@@ -1,7 +1,6 @@
 """Count the functions that `fit` and `predict_proba` enter, their calls, and how often X is read.
 
-python tools/functions_entered.py [--list]  # for 24 series of 50 steps; the calls of each function
-python tools/functions_entered.py --seconds  # processor seconds of a fit beside its epochs
+python tools/functions_entered.py [--list] [--seconds]  # each function; seconds beside the epochs
 """
 
 from __future__ import annotations
