@@ -259,6 +259,9 @@ def test_labels_in_a_second_file_are_joined_by_case(read, table):
     assert source.schema.labels is None, "a model does not save paths of this machine"
     Path("labels.csv").write_text("id,kind,who\n07,b,p\n7,a,q\n")
     assert read(text, label="kind", group="who", **options).groups.tolist() == [*"qp"]
+    Path("labels.csv").write_text("0,9\n07,b\n7,a\n")  # its first line is names, even of numbers
+    numbered = {"case": "0", "value": ("1", "2"), "labels": "labels.csv"}
+    assert read("0,1,2\n7,1,2\n07,3,4\n", label="9", **numbered).y.tolist() == ["a", "b"]
     for content in ("id,kind\n07,b\n07,a\n7,a\n", "id,kind\n07,b\n", "nr,kind\n1,b\n"):
         Path("labels.csv").write_text(content)
         with pytest.raises(ValueError):

@@ -162,6 +162,8 @@ def test_times_with_an_order_are_sorted_by_it(times):
     table = as_long(times)
     (x,) = from_long(table.iloc[[2, 0, 1]], case="case", time="time", value="value")
     assert x["value"].tolist() == [0, 1, 2]
+    if isinstance(times, list) and type(times[0]) is date:
+        assert x.index.tz is None, "as those of other files"
     panel = table.set_index(["case", "time"])
     assert to_padded(panel).values[0, :, 0].tolist() == [0, 1, 2]
     if not isinstance(times, pd.Categorical):

@@ -66,6 +66,7 @@ def test_labels_of_other_shapes_are_refused(y):
         (pd.Series([True, False] * 6, dtype="category"), [False, True]),
         ([np.longdouble(1), np.longdouble(0)] * 6, [0.0, 1.0]),
         (np.array(["no", "yes"] * 6, dtype=np.dtypes.StringDType()), ["no", "yes"]),
+        (["a\udc80", "b"] * 6, ["a\udc80", "b"]),  # names of files that are no UTF-8
     ],
     ids=lambda value: type(value).__name__,
 )
