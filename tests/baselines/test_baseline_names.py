@@ -83,7 +83,7 @@ def test_what_is_known_of_a_path(monkeypatch):
     assert library_version("tsformer.TSEnsembleClassifier") == f"tsformer {tsformer.__version__}"
     assert library_version("nowhere.C") == "nowhere of unknown version"
     path = BASELINES["multirocket"].path  # the name has parameters of its own
-    assert find(path).needs == BASELINES["rocket"].needs
+    assert (find(path).needs, find(path).compiled) == (("aeon",), True)
     assert find(path).parameters == {}
     assert find("sklearn.svm.SVC").random
     base = type("Base", (), {"__init__": lambda self, random_state=None: None})

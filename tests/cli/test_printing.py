@@ -2,9 +2,11 @@
 
 import importlib.util
 import json
+from types import SimpleNamespace
 
 from tsformer.baselines import BASELINES
 from tsformer.cli.printing import print_markdown, table
+from tsformer.cli.tracking import say_where
 
 
 def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
@@ -17,6 +19,11 @@ def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
     assert set(rows) >= set(BASELINES)
     assert (rows["arsenal"][-1], rows["majority"][-1]) == ("no", "yes")
     assert lines[-1].startswith("numba: not installed; pip install")
+
+
+def test_the_address_of_a_run_is_on_standard_output(capsys):
+    say_where(SimpleNamespace(address="http://a", store=SimpleNamespace(ui_command=lambda: "ui")))
+    assert capsys.readouterr().out == "run     http://a\nsee it  ui\n"
 
 
 def test_a_file_has_long_names_whole_and_json_has_numbers(capsys, monkeypatch):

@@ -27,10 +27,10 @@ def fit(store: RunStore) -> None:
         run.metrics({"test/accuracy": 0.9, "fit_seconds": 1.0, "mine": 1.0, "train/loss": 1.0})
 
 
-def summary(store: RunStore, study: str, datasets: int = 2) -> None:
+def summary(store: RunStore, study: str, datasets: int = 2, encoding: str = "lspe") -> None:
     tags = {"tsformer.study": study, PLACE_TAG: "001"}
     with store.start("lspe", kind="encoding", tags=tags) as run:
-        run.params({"encoding": "lspe", "study": study})
+        run.params({"encoding": encoding, "study": study})
         run.metrics({"test/accuracy": 0.9, "test/mean_rank": 1.0, "fit_seconds": 1.0})
         for metric in ("accuracy", "accuracy_spread"):
             run.metrics({f"test/{metric}/{d}": 0.9 for d in range(datasets)})
@@ -66,6 +66,14 @@ def test_each_variant_of_a_study_has_its_view_worst_first_without_the_study(stor
             [store.experiment_id], state["searchFilter"], order_by=[order]
         )
         assert [run.info.run_name for run in matches] == [f"none, {label}", f"rope, {label}"]
+
+
+@pytest.mark.parametrize(("encoding", "columns"), [("lspe", {1, 2}), (49 * "e", {1})])
+def test_charts_whose_names_are_long_have_the_whole_width(encoding, columns, store):
+    summary(store, "s", encoding=encoding)
+    make_views(store, "s")
+    sections = view(store, view_of_study("s"))["compareRunSections"]
+    assert {section["columns"] for section in sections} == columns
 
 
 def test_a_tag_has_the_length_that_mlflow_takes_and_a_lost_store_costs_a_warning(

@@ -107,6 +107,13 @@ def test_draws_depend_on_the_seed_and_the_step_and_leave_the_generator_alone(dra
     assert not torch.equal(drawn(0, 1)[0], first)
 
 
+def test_a_captured_step_is_not_seeded_as_its_replays_would_repeat_the_draws(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    state = torch.get_rng_state()
+    with seeded(0, torch.device("cuda"), 1):
+        assert torch.equal(torch.get_rng_state(), state)
+
+
 def test_step_mixed_series_loss_is_weighted_sum():
     """A mixed loss is the weighted sum of two losses, each with the weight of its own series."""
     panel, targets = make_panel(6)

@@ -27,7 +27,7 @@ STUDY = Study(
     ("none",),
     seeds=1,
     parameters={"d_model": 8, "n_heads": 2, "n_layers": 1, "max_epochs": 1},
-    vary={"norm_first": [False]},
+    vary={"norm_first": [False], "scaling": [None]},
     train_sizes=("50%",),
     methods=METHODS,
 )
@@ -82,6 +82,8 @@ def test_every_field_of_a_row_survives_process_run_file_and_call(uri, experiment
     pd.testing.assert_frame_equal(lost.results(), shown)
     for frame in (lost.failures(), lost.without_record()):
         assert frame["method"].tolist() == ["raises"]
+    as_text = pd.read_csv(kept.path, keep_default_na=False)
+    assert set(as_text["scaling"]) == {"None"}
     written = pd.read_csv(kept.path, float_precision="round_trip")
     for name in shown:
         there = shown[name].notna() & (shown[name] != "")

@@ -1,6 +1,7 @@
 """tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
 
 import json
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -76,6 +77,14 @@ def test_mistakes_are_one_line(flags, says, run, tmp_path):
     assert err.count("\n") == 1
     assert out == "" or flags.startswith(OWN), "a table that can be read is described first"
     assert not (tmp_path / "results").exists()
+
+
+def test_an_interrupted_study_says_how_to_go_on(run, monkeypatch):
+    flags = ("compare", "--datasets", "ItalyPowerDemand")
+    monkeypatch.setattr("sys.argv", ["tsformer", *flags])
+    monkeypatch.setattr("tsformer.studies.compare", Mock(side_effect=KeyboardInterrupt))
+    _, err = run(*flags, exits=130)
+    assert f"tsformer {' '.join(flags)}\n" in err
 
 
 @pytest.mark.slow
