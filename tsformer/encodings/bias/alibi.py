@@ -43,7 +43,7 @@ class ALiBi(PositionalEncoding, name="alibi"):
 
     def bias(self, q: Tensor, k: Tensor, t: Tensor) -> Tensor:
         gap = relative_times(t)
-        distance = torch.where(gap > 0, gap / 2, -gap) if self.signed else gap.abs()
+        distance = torch.maximum(gap / 2, -gap) if self.signed else gap.abs()
         head = torch.arange(1, self.n_heads + 1, device=t.device, dtype=t.dtype)
         slope = 2.0 ** (-8.0 * head / self.n_heads)
         return mask_negligible(-slope[:, None, None] * distance).to(q.dtype)
