@@ -85,7 +85,7 @@ def _in_file(path: Path) -> Any:
     """Return the rows of a `.npy` file or a folder; the columns of series of Parquet."""
     path = path / SERIES_FILE if (path / SERIES_FILE).is_file() else path
     if files := parquet_files(path):
-        table = pd.concat([read_parquet(file) for file in files], ignore_index=True)
+        table = pd.concat([read_parquet(file) for file in files])
         if cells := columns_of_cells(table):
             return table[cells]
         problem = f"no column of lists of numbers, but {list(table)[:10]}"
