@@ -16,11 +16,13 @@ from tsformer.cli import main
         ("fit BasicMotions --out .", "mine.csv"),
         ("fit BasicMotions --resume", "checkpoint_dir"),
         ("predict m x.csv --out nowhere/x.csv", "nowhere"),
+        ("report scores.csv --vary stem,d_f", "'d_f'"),
         ("ui", "mlflow.db"),
     ],
 )
 def test_error_is_one_line_that_says_what_to_do(command, says, run, tmp_path):
     (tmp_path / "mine.csv").touch()  # `fit --out .` would replace an empty folder
+    (tmp_path / "scores.csv").write_text("dataset,method,seed,score,stem\nA,x,0,1,conv\n")
     out, err = run(*command.split(), exits=2)
     assert err.startswith("tsformer: ")
     assert says in err

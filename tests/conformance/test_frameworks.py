@@ -74,6 +74,7 @@ def test_a_fitted_source_stays_fitted_in_every_clone(framework, panel):
     source = tsformer.TSTransformerEncoder(**SMALL, random_state=0)
     params = {**SMALL, "init_from": source, "freeze": "backbone"}
     clf = getattr(frameworks, f"{framework}TSTransformerClassifier")(**params, random_state=0)
+    assert "init_from__d_model" in clf.get_params(), "deep by default"
     source.fit(X_test)  # after it was passed
     plain = tsformer.TSTransformerClassifier(**params, random_state=0)
     expected = plain.fit(X, y).transform(X_test)

@@ -2,6 +2,7 @@
 
 from importlib import import_module
 
+import joblib
 import numpy as np
 import pytest
 from small_estimators import Raises, X, classifier, convolutions
@@ -147,6 +148,12 @@ def test_time_limit_counts_choices(monkeypatch):
     clf, seconds = Clock(monkeypatch, choices=20.0).fit("fast", 29)
     assert clf.transformer_.n_iter_ == 8
     assert seconds == clf.seconds_["transformer"] == 28
+
+
+def test_time_limit_allows_jobs(fitted):
+    with joblib.parallel_config(backend="threading"):  # processes take seconds to start
+        limited = make("good", LINEAR, time_limit=600, n_jobs=2).fit(X, Y)
+    np.testing.assert_array_equal(limited.predict_proba(X), fitted.predict_proba(X))
 
 
 def test_gate(tmp_path, capfd, monkeypatch):

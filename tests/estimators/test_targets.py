@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 from small_estimators import FIVE, convolutions, encoder
 
+from tsformer.data.containers import to_items
 from tsformer.estimators.targets import read_targets
 from tsformer.inspection import permutation_importance
 
@@ -85,6 +86,7 @@ def test_one_class_and_labels_that_may_be_missing_are_warned_of(labels):
 
 IDS = [f"p{i:02d}" for i in range(12)]
 PANEL = pd.concat([pd.DataFrame(x.T, columns=["a", "b"]) for x in X], keys=IDS)
+FRAMES = to_items(PANEL)  # with their ids, as of `from_long`
 NUMBERS = pd.Series(np.tile([0, 1], 6), index=IDS)
 SORTED = NUMBERS.sort_values(kind="stable")
 ONES = pd.Series(1.0, index=SORTED.index)
@@ -105,11 +107,11 @@ def test_fit_and_score_refuse_wrong_targets_and_weights(name):
     for y, weight in WRONG:
         for call in calls:
             with pytest.raises((ValueError, TypeError)):
-                call(PANEL, y, sample_weight=weight)
+                call(FRAMES, y, sample_weight=weight)
     for y_val in (WRONG[0][0], SORTED):
         if name in ("classifier", "regressor"):
             with pytest.raises(ValueError):
-                clone(fitted).fit(PANEL, NUMBERS, X_val=PANEL, y_val=y_val)
+                clone(fitted).fit(PANEL, NUMBERS, X_val=FRAMES, y_val=y_val)
     with pytest.raises(ValueError):
         permutation_importance(fitted, PANEL, SORTED)
 
@@ -127,7 +129,7 @@ def test_ids_of_weights_labels_and_times_in_another_order():
         (partial(fitted.fit, y=NUMBERS), "times", times),
     ):
         with pytest.raises(ValueError):
-            call(PANEL, **{name: value})
+            call(FRAMES, **{name: value})
 
 
 @pytest.mark.parametrize("container", [list, pd.Series, pd.Categorical, pd.DataFrame])

@@ -129,6 +129,8 @@ def test_few_series_or_many_classes(n, n_classes):
     constant = fitted(np.ones((10, 3)), np.array([0] * 7 + [1] * 3))
     assert constant(torch.ones(1, 3)).argmax() == 0
     assert not constant.coef.any()
+    opposed = fitted(np.ones((10, 3)), np.arange(10) % 2)  # each left-out score is for the other
+    assert float(opposed.scale) == pytest.approx(1e-3, rel=1e-5), "the least of its range"
 
 
 @shapes

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from tsformer._devices import resolve_device
 from tsformer.data.panel import shuffled
 from tsformer.training import forward
+from tsformer.training.inference import place
 from tsformer.training.loop import make_optimizer
 from tsformer.training.plan import Pretrained
 
@@ -136,6 +137,23 @@ def test_rate_rises_to_its_peak_and_falls_to_zero_along_a_cosine():
 def test_a_device_that_is_not_there_is_not_offered(device):
     with pytest.raises(ValueError):
         resolve_device(device)
+
+
+@pytest.mark.parametrize(("cuda", "mps"), [(True, True), (False, True), (False, False)])
+def test_auto_is_the_first_device_that_is_there(cuda, mps, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: mps)
+    assert resolve_device("auto") == torch.device("cuda" if cuda else "mps" if mps else "cpu")
+
+
+@pytest.mark.parametrize(("n_bytes", "expected"), [(50, "on the GPU"), (51, "pinned")])
+def test_series_of_more_than_half_of_the_free_memory_stay_on_the_host(
+    n_bytes, expected, monkeypatch
+):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (100, 1000))
+    panel = mock.Mock(n_bytes=n_bytes)
+    panel.pinned.return_value, panel.to.return_value = "pinned", "on the GPU"
+    assert place(panel, torch.device("cuda")) == expected
 
 
 class Small(nn.Module):
