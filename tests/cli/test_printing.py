@@ -1,7 +1,9 @@
 """What commands print: a line for each fit, and tables that a file has whole."""
 
 import importlib.util
+import io
 import json
+import sys
 from types import SimpleNamespace
 
 from tsformer.baselines import BASELINES
@@ -19,6 +21,14 @@ def test_methods_are_listed_with_what_is_missing(run, monkeypatch):
     assert set(rows) >= set(BASELINES)
     assert (rows["arsenal"][-1], rows["majority"][-1]) == ("no", "yes")
     assert lines[-1].startswith("numba: not installed; pip install")
+
+
+def test_a_terminal_may_lack_characters(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    monkeypatch.setitem(BASELINES, "naïve", BASELINES["majority"])
+    run("methods")
+    sys.stdout.flush()
+    assert b"na?ve" in sys.stdout.buffer.getvalue()
 
 
 def test_the_address_of_a_run_is_on_standard_output(capsys):

@@ -129,6 +129,7 @@ def test_stack_blocks_own_per_block_parts():
     lspe, erpe = zip(*(stack.at(block).parts for block in range(3)), strict=True)
     assert len(set(map(id, lspe))) == 1
     assert len(set(map(id, erpe))) == 3
+    assert not erpe[0].causal
     assert len(EncodingStack("erpe", n_layers=0, **SIZES).state_dict()) == 1
 
 

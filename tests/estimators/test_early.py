@@ -169,6 +169,10 @@ def test_predict_early_late_or_longer_series(fitted):
     of_ten.threshold_ = 1.1
     assert of_ten.decide(longer)[1].all(), "at the last point in any case"
     assert (of_ten.predict_early(longer)[1] == 10).all()
+    silent = X[:1, :, :10].copy()
+    silent[..., 8:] = np.nan
+    assert not of_ten.decide(silent)[1]
+    assert StreamingClassifier(of_ten).update(silent[0]).decided, "its full length has arrived"
     sixth = early(points=6, earliness=1 / 6).fit(X[:10], Y[:10])
     assert (sixth.predict_early(X)[1] == 4).all(), "a mean share has a rounding error"
     longer[1, :, :10] = np.nan

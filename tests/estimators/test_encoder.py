@@ -42,6 +42,14 @@ def test_score_is_minus_the_error_of_hidden_values_by_hand(waves):
     assert fitted.score(waves[30:]) == pytest.approx(-np.square(errors).mean(), rel=1e-4)
 
 
+def test_views_of_codes_are_scored_as_codes():
+    codes, seen = np.random.default_rng(0).choice([1, 7, 30, 50], size=(24, 12)), []
+    fitted = encoder(stem="embedding", objective="contrastive", objective_params={"sigma": 0.0})
+    fitted.fit(codes).model_.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    fitted.score(codes)
+    assert torch.equal(torch.cat(seen), torch.cat(seen).round())
+
+
 @pytest.mark.parametrize("scaling", ["channel", "series+size"])
 def test_differences_and_flags_of_the_inputs_are_known_beside_sizes(scaling, waves):
     """Where they were not, a difference told the hidden value."""

@@ -60,6 +60,7 @@ ZEROS = np.zeros((1, 1, 3))
     [
         (most_relevant_windows, (np.zeros(5),), "channels"),
         (most_relevant_windows, (ZEROS[0], 3, 6), "width"),
+        (most_relevant_windows, (ZEROS[0], 0.5), "n_windows"),
         (relevance_over_time, (np.zeros((2, 3)), np.arange(3), [0, 1]), "channels"),
         (relevance_over_time, (ZEROS, np.arange(3), [0, 1, 1]), "increasing"),
         (relevance_over_time, (ZEROS, np.arange(4), [0, 1]), "series 0 "),

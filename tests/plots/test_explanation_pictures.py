@@ -138,6 +138,7 @@ def test_attention_is_legible_and_its_mean(timed):
     matrix, top, left = panels(figure)
     np.testing.assert_allclose(matrix.collections[0].get_array().data, weights.mean(axis=(0, 1)))
     assert len(top.lines) == len(left.lines) == 3
+    np.testing.assert_allclose([line.get_ydata().std() for line in top.lines], 1)
     assert matrix.get_ylim()[0] > matrix.get_ylim()[1], "time runs down"
 
 

@@ -62,6 +62,8 @@ def test_one_data_set_has_a_best_mean_and_no_ranks():
     assert verdict(Findings("", rows, rows)).startswith(
         "On own\\_1, `a` and `b` share the highest mean score, 0.300."
     )
+    alone = Findings("", rows[:1], rows[:1], obstacle="only one method has scores")
+    assert "only one method has scores" in verdict(alone), "it has no rival"
 
 
 def test_a_method_that_was_skipped_has_a_row_with_the_reason():
