@@ -129,8 +129,7 @@ def fingerprint(run: TrainingRun) -> str:
 
     def add(chunks: Iterable[Tensor | None]) -> None:
         for number, chunk in enumerate(chunks):
-            if chunk is None:
-                digest.update(b"none")
+            if chunk is None:  # what follows has another type or shape
                 return
             if number == 0:
                 digest.update(f"{chunk.dtype} {tuple(chunk.shape[1:])}".encode())
