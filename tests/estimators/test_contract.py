@@ -202,9 +202,10 @@ def test_class_weights_are_sample_weights(name):
 
 
 @every_estimator
-def test_an_unfitted_estimator_says_so(name):
+def test_an_unfitted_estimator_says_so(name, tmp_path):
     of_series = ("predict", "predict_proba", "transform", "decision_function", "predict_set")
-    for method, arguments in [*((m, [X]) for m in of_series), ("score", [X, Y]), ("summary", [])]:
+    more = [("score", [X, Y]), ("summary", []), ("save", [tmp_path / "model"])]
+    for method, arguments in [*((m, [X]) for m in of_series), *more]:
         if hasattr(unfitted := MAKERS[name](), method):
             with pytest.raises(NotFittedError):
                 getattr(unfitted, method)(*arguments)

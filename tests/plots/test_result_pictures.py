@@ -97,7 +97,9 @@ def test_reliability_has_the_numbers_of_each_bin() -> None:
         expected = [(i / 5, 0.2, height) for i, height in bins[column].items()]
         np.testing.assert_allclose(bars, expected, atol=1e-9)
     assert figure.axes[0].get_xlim() == figure.axes[0].get_ylim() == (0, 1)
-    dots = figure.axes[0].lines[0]
+    dots, calibrated = figure.axes[0].lines
+    np.testing.assert_array_equal(calibrated.get_xydata(), [[0, 0], [1, 1]])
+    assert calibrated.get_color() == "#7F7F7F", "grey, no colour of the scores"
     np.testing.assert_array_equal(dots.get_xdata(), bins["confidence"])
     np.testing.assert_array_equal(dots.get_ydata(), bins["accuracy"])
     error = expected_calibration_error(y, proba, n_bins=5)
