@@ -1,6 +1,7 @@
 """tsformer compare: flags and files that say what is fitted, and what it says of fits that fail."""
 
 import json
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -34,8 +35,10 @@ def test_a_study_of_a_file_with_fits_that_fail(run, uri, experiment, tmp_path, m
     assert [fit["n_heads"] for fit in outcome["failures"]] == [3, 3]
     assert (outcome["unrecorded"], outcome["table"]) == ([], "out/results.csv")
     assert "failed: ItalyPowerDemand" in err
-    (study,) = prepare_store(uri, experiment).runs(tags={"tsformer.kind": "study"})
+    (study,) = (store := prepare_store(uri, experiment)).runs(tags={"tsformer.kind": "study"})
     assert study.info.run_name == "Is it small?", "the same run under another name"
+    logged = store.client().download_artifacts(study.info.run_id, "report.html", str(tmp_path))
+    assert Path(logged).read_bytes() == Path("out/report/report.html").read_bytes()
 
 
 @pytest.fixture

@@ -169,8 +169,9 @@ def report_of(folder: Path, parent: TrackedRun) -> dict[str, Any]:
     """Write and log the report; return its page and its first sentences."""
     here = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
     files = write_report(folder, command=shlex.join(["tsformer", "report", str(here)]))
-    parent.text(files.html.read_text(encoding="utf-8"), files.html.name)
-    return {"report_path": files.html, "verdict": files.verdict}
+    page = files.html
+    parent.attempt(page.name, lambda: parent.client.log_artifact(parent.run_id, str(page)))
+    return {"report_path": page, "verdict": files.verdict}
 
 
 def by_variant(results: pd.DataFrame, study: Study) -> pd.DataFrame:
