@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import ClassVar
 
@@ -132,7 +132,7 @@ class StoredPanel:
     masked: bool
     symbolic: bool
     n_flags: int
-    _coming: tuple[Tensor, Future[Panel]] | None = field(init=False, default=None)
+    _coming: tuple[Tensor, Future[Panel]] | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
