@@ -276,11 +276,12 @@ def test_resumed_fit_equals_whole_fit(name, tmp_path):
     assert_same(answers(resumed), answers(whole))
 
 
-def test_a_checkpoint_of_another_loss_is_not_continued(tmp_path):
-    make = partial(classifier, checkpoint_dir=tmp_path, stem="linear")
+def test_a_checkpoint_of_another_loss_or_encoding_is_not_continued(tmp_path):
+    make = partial(classifier, encoding="rope", checkpoint_dir=tmp_path, stem="linear")
     fitted = make().fit(X, Y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(answers(make(resume=True).fit(X, Y)), answers(fitted))
-    with pytest.warns(UserWarning):
-        make(resume=True, label_smoothing=0.3).fit(X, Y)
+    for change in ({"label_smoothing": 0.3}, {"encoding": "fixed"}):
+        with pytest.warns(UserWarning, match="no checkpoint"):
+            make(resume=True, **change).fit(X, Y)

@@ -5,6 +5,7 @@ import re
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -61,6 +62,13 @@ def test_values_add_up_to_the_change_of_the_logit(method, kind, options, fit, re
     tolerance = 0.01 if method == "integrated_gradients" else 1e-5
     assert np.abs(of_c - change).max() <= tolerance * max(1, np.abs(change).max())
     assert np.abs(change).max() > 0.05, "there is something to explain"
+
+
+def test_without_scaling_a_series_is_compared_with_its_own_means(everything, fit):
+    data, clf = everything, fit(everything, scaling=None)
+    means = np.stack([pd.DataFrame(x.T).mean() for x in data.X])[:, :, None] + 0 * data.observed
+    of_means = clf.explain(data.X, baseline=means, **data.options)
+    np.testing.assert_allclose(clf.explain(data.X, **data.options), of_means, atol=1e-6)
 
 
 @pytest.mark.parametrize("scaling", ["series", "series+size"])

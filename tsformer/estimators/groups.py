@@ -55,7 +55,7 @@ def merge_copies(groups: Groups | None, first: npt.NDArray[np.int64]) -> Groups 
         return groups
     shape = (int(group_of.max()) + 1,) * 2
     shared = coo_array((np.ones(n), (group_of, group_of[first])), shape=shape)
-    joined: Groups = connected_components(shared, directed=False)[1].astype(np.int64)[group_of]
+    joined: Groups = connected_components(shared)[1].astype(np.int64)[group_of]
     n_copies, all_joined = np.count_nonzero(first != np.arange(n)), np.ptp(joined) == 0
     if all_joined and groups is not None:
         remedy = "every group has some, so that equal series are not held out together"

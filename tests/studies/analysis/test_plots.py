@@ -55,6 +55,7 @@ def test_a_comparison_shows_every_fit_and_the_means():
         apart = np.std(values, ddof=1) if len(values) > 1 else 0.0
         np.testing.assert_allclose(spread, np.mean(values) + np.array([-apart, apart]))
         np.testing.assert_allclose(mean, np.mean(values))
+    assert_readable(plot_comparison(fits({("A", "none"): [0.5]})))  # wider than one of several
 
 
 def test_boxes_are_of_gains_not_of_data_sets():

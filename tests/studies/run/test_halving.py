@@ -131,6 +131,7 @@ def test_a_resumed_comparison_takes_the_same_decisions(budget, jobs, n_done):
     [
         (["a", np.nan, "b", "a"], {}, "y.*NaN"),
         ([0, 1, 0, 1], {"groups": ["a", np.nan, "b", "a"]}, "groups.*NaN"),
+        ([0, 1, 0, 1], {"groups": [*"aaaa"], "budget": 0.001}, "n_splits"),
         (pd.Series([0, 1, 0, 1], index=[3, 2, 1, 0]), {}, "ids"),
         ([0, 1, 0], {}, "4.* 3"),
         ([0, 1, 0, 1], {"encodings": ["none", "rop"]}, "rop"),
