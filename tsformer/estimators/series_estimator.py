@@ -339,8 +339,8 @@ class SeriesEstimator(BaseEstimator):
         if (sample := vars(self).get("_sample")) is None:
             raise AttributeError(f"this {type(self).__name__} has no distances for novelty scores")
         novelty = Novelty(self.n_channels_, self.preprocessor_.time_step).fit(*sample)
-        self.__dict__["novelty_"] = novelty  # before the sample goes: another thread may read it
-        del self._sample
+        self.__dict__["novelty_"] = novelty  # before the sample goes: threads may meet here
+        self.__dict__.pop("_sample", None)
         return novelty
 
     @in_plain_torch
