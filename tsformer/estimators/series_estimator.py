@@ -336,11 +336,15 @@ class SeriesEstimator(BaseEstimator):
     @in_plain_torch
     def novelty_(self) -> Novelty:
         """Distances from the training series, learned at the first use; absent if not saved."""
-        if (sample := vars(self).get("_sample")) is None:
-            raise AttributeError(f"this {type(self).__name__} has no distances for novelty scores")
-        novelty = Novelty(self.n_channels_, self.preprocessor_.time_step).fit(*sample)
-        self.__dict__["novelty_"] = novelty  # before the sample goes: threads may meet here
-        self.__dict__.pop("_sample", None)
+        # In this order, since another thread stores what it learned before the sample goes.
+        sample, novelty = vars(self).get("_sample"), vars(self).get("novelty_")
+        if novelty is None:
+            if sample is None:
+                kind = type(self).__name__
+                raise AttributeError(f"this {kind} has no distances for novelty scores")
+            novelty = Novelty(self.n_channels_, self.preprocessor_.time_step).fit(*sample)
+            self.__dict__["novelty_"] = novelty
+            self.__dict__.pop("_sample", None)
         return novelty
 
     @in_plain_torch
