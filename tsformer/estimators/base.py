@@ -210,70 +210,55 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         """
         validation = {"X_val": X_val, "y_val": y_val, "times_val": times_val}
         y = None if self.ignores_targets else y  # pipelines pass labels to all steps
+        continues = self.warm_start and hasattr(self, "models_")
+        starts = self.init_from is not None and not continues
         with self._fitting(X, y, times=times, **validation) as (copied, observation):
             fitted: Self = copied
-            job = fitted._prepare(X, y, sample_weight, groups, times, **validation)
+            source = source_of(self.init_from, TransformerEstimator) if starts else None
+            seeds = members.seeds_of(self.random_state, self.n_estimators)
+            arguments, weights = (X, y, sample_weight, groups, times), self.class_weight
+            data = fitted._read_training(*arguments, class_weight=weights, reset=not continues)
+            probe = members.probe_model(fitted, data.series)
+            data, held_out = fitted._held_out(data, seeds[0].split, **validation)
+            fitted.settings_ = resolve(
+                fitted,
+                data,
+                fitted.target_,
+                probe,
+                validated=held_out is not None,
+                source=source,
+                earlier=fitted if continues else None,
+            )
+            fitted._make_models(data, source, seeds, continues=continues)
+            job = fitted._training_job(data, held_out, seeds, observation.callbacks)
             # Before training, so that callbacks find a fitted estimator.
             self.__dict__ = fitted.__dict__
-            for callbacks in job["callbacks"]:
-                callbacks += observation.callbacks
             try:
                 train_ensemble(**job, n_jobs=self.n_jobs)
-            finally:  # members without a finished epoch are dropped, except the first
-                kept = [i for i, history in enumerate(self.histories_) if history] or [0]
-                self.models_ = [self.models_[i] for i in kept]
-                for model in self.models_:  # trained elsewhere, or not at all
-                    if model.training or next(model.parameters()).device != self.device_:
-                        model.to(self.device_).eval()
-                self.histories_ = [self.histories_[i] for i in kept]
-                if hasattr(self, "temperatures_"):
-                    self.temperatures_ = self.temperatures_[: len(kept)]
-            if len(kept) < len(job["models"]):
-                warn_caller(f"only {len(kept)} of {len(job['models'])} members were trained")
+            finally:
+                self._drop_untrained()
+            if len(self.models_) < len(seeds):
+                warn_caller(f"only {len(self.models_)} of {len(seeds)} members were trained")
             observation.interrupted = any(history.interrupted for history in self.histories_)
         return self
 
-    def _prepare(
+    def _training_job(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: npt.ArrayLike | None = None,
-        groups: Any = None,
-        times: Any = None,
-        **validating: Any,
+        data: TrainingData,
+        held_out: TrainingData | None,
+        seeds: list[members.Seeds],
+        callbacks: Sequence[Callback],
     ) -> dict[str, Any]:
-        """Do all of `fit` except training; return the arguments of `train_ensemble`."""
-        reset = not (self.warm_start and hasattr(self, "models_"))
-        starts = reset and self.init_from is not None
-        source = source_of(self.init_from, TransformerEstimator) if starts else None
-        seeds = members.seeds_of(self.random_state, self.n_estimators)
-        data = self._read_training(
-            X, y, sample_weight, groups, times, class_weight=self.class_weight, reset=reset
-        )
-        probe = members.probe_model(self, data.series)
-        data, held_out = self._held_out(data, seeds[0].split, **validating)
-        fitted, validated = None if reset else self, held_out is not None
-        self.settings_ = resolve(
-            self, data, self.target_, probe, validated=validated, source=source, fitted=fitted
-        )
-        self.device_, self.augmentation_ = self.settings_.device, self.settings_.augmentation
-        if reset:
-            self._pretrained = self._make_models(data, source, seeds)
-        else:
-            members.check_continues(self, self._pretrained)
-            self.histories_ = [History(earlier) for earlier in self.histories_]
-        if hasattr(self.target_, "classes"):
-            self.temperatures_ = [self.settings_.temperature] * len(self.models_)
-        self._keep_sample(data)
-        self._record(
-            data,
-            validation_series=0 if held_out is None else len(held_out.series),
-            initial_weights="pretrained" if self._pretrained else "",
-        )
+        """Record the facts of the fit; return the arguments of `train_ensemble`."""
         used = {**vars(self.settings_), "device": str(self.device_)}
         used["augmentation"] = self.augmentation_ and repr(self.augmentation_)
         del used["temperature"]  # members have their own
-        self.facts_ = {**self.facts_, "used": used}
+        self._record(
+            data,
+            used,
+            validation_series=0 if held_out is None else len(held_out.series),
+            initial_weights="pretrained" if self._pretrained else "",
+        )
         validation = None
         if held_out is not None:  # its loss is weighted like the training loss
             panel, targets = (
@@ -281,15 +266,15 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 held_out.tensors()["targets"],
             )
             placed = panel.to(self.device_), targets.to(self.device_)
-            validation = Validation(
-                *placed, self.target_.score, _normalised(held_out.weights, self.device_)
-            )
+            weights = _normalised(held_out.weights, self.device_)
+            validation = Validation(*placed, self.target_.score, weights)
         loss: Any = self.target_.loss
         if self.label_smoothing:
             loss = partial(loss, label_smoothing=self.label_smoothing)
         n, hint = self.n_estimators, self.n_jobs in (1, None) and not self.verbose
         labels = [f"member {i + 1} of {n}" if n > 1 else "" for i in range(n)]
-        callbacks = self.callbacks or ([ProgressHint()] if hint else [])
+        called = [*(self.callbacks or ([ProgressHint()] if hint else []))]
+        bars = [[ProgressBar(label)] if self.verbose else [] for label in labels]
         return {
             "models": self.models_,
             "panel": self.preprocessor_.panel(data.series),
@@ -298,11 +283,20 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
             "plans": [members.plan_for(self, self._pretrained, s.training) for s in seeds],
             "weights": _normalised(data.weights),
             "validation": validation,
-            "callbacks": [
-                [*callbacks, *([ProgressBar(x)] if self.verbose else ())] for x in labels
-            ],
+            "callbacks": [[*called, *bar, *callbacks] for bar in bars],
             "histories": self.histories_,
         }
+
+    def _drop_untrained(self) -> None:
+        """Keep the members with a finished epoch, or the first."""
+        kept = [i for i, history in enumerate(self.histories_) if history] or [0]
+        self.models_ = [self.models_[i] for i in kept]
+        for model in self.models_:  # trained elsewhere, or not at all
+            if model.training or next(model.parameters()).device != self.device_:
+                model.to(self.device_).eval()
+        self.histories_ = [self.histories_[i] for i in kept]
+        if hasattr(self, "temperatures_"):
+            self.temperatures_ = self.temperatures_[: len(kept)]
 
     def _held_out(
         self,
@@ -329,22 +323,29 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
         return data.part(~chosen), data.part(chosen)
 
     def _make_models(
-        self, data: TrainingData, source: Any, seeds: list[members.Seeds]
-    ) -> frozenset[str]:
-        """Fit the preprocessor, make the models, return names of pretrained weights."""
+        self, data: TrainingData, source: Any, seeds: list[members.Seeds], *, continues: bool
+    ) -> None:
+        """Fit the preprocessor and make the models, or check that those of a warm start fit."""
         settings = self.settings_
+        self.device_, self.augmentation_ = settings.device, settings.augmentation
+        if hasattr(self.target_, "classes"):
+            self.temperatures_ = [settings.temperature] * len(seeds)
+        if continues:
+            members.check_continues(self, self._pretrained)
+            self.histories_ = [History(earlier) for earlier in self.histories_]
+            return
         scaler: Any = Scaler(settings.scaling, views=settings.views, view_params=self.view_params)
         made = Vocabulary() if self.stem == "embedding" else scaler
         self.preprocessor_ = made.fit(data.series)
         config = members.config_for(self, int(data.series.lengths.max()))
         self.models_, self.histories_ = [], [History() for _ in seeds]
-        for member in seeds:
-            with seeded(member.weights, members.CPU):
+        for seed in seeds:
+            with seeded(seed.weights, members.CPU):
                 self.models_.append(self.target_.make_model(config))
-        pretrained = frozenset[str]()
+        self._pretrained = frozenset[str]()
         if source is not None:
             source = fitted_source(source, data.series, seeds[0].weights, data.groups)
-            pretrained = take_over(self, source)
+            self._pretrained = take_over(self, source)
         directed = getattr(self.preprocessor_, "difference", None) is not None
         model = self.models_[0]
         blind = model.encoding.symmetric and model.stem.pointwise and not directed
@@ -354,7 +355,6 @@ class TransformerEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Se
                 "single steps: this model cannot tell a series from its reverse. Use stem='conv', "
                 f"or 'tape+{self.encoding}'"
             )
-        return pretrained
 
     @in_plain_torch
     def transform(self, X: Any, times: Any = None) -> npt.NDArray[np.float32]:

@@ -142,8 +142,8 @@ class TSTransformerEncoder(TransformerEstimator):
 
     objective_ = property(attrgetter("target_.objective"), doc="The objective of the training.")
 
-    def _prepare(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return super()._prepare(*args, **kwargs) | {"loss": self._pretext(self.model_)}
+    def _training_job(self, *args: Any) -> dict[str, Any]:
+        return super()._training_job(*args) | {"loss": self._pretext(self.model_)}
 
     def _pretext(self, model: TSTransformer) -> objectives.Pretext:
         """Return the objective for the inputs of a model."""

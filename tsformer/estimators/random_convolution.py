@@ -161,8 +161,6 @@ class RandomConvolutionClassifier(
         panel = self._panel(self.preprocessor_, series)
         model = fitted_convolutions(panel, data, **options | sizes)
         self.models_, self._repeated = [model.to(self.device_).eval()], data.repeated
-        self._keep_sample(data)
-        self._record(data)
         grouped = data.groups is not None and len(np.unique(data.groups)) > 1
         by = "leaving out " + ("groups" if grouped else "single series")
         assert model.ridge.left_out is not None
@@ -172,7 +170,8 @@ class RandomConvolutionClassifier(
         used: dict[str, Any] = {"scaling": self.preprocessor_.scaling}
         used["device"] = str(self.device_)
         used["n_threads"] = described_threads(self.n_threads)
-        self.facts_ = {**self.facts_, "used": used, "scores": scores}
+        self._record(data, used)
+        self.facts_ = {**self.facts_, "scores": scores}
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -204,8 +204,12 @@ class SeriesEstimator(BaseEstimator):
                         generator.set_state(drawn)
                 raise
 
-    def _record(self, data: TrainingData, **further: Any) -> None:
-        """Record facts of the training data for the card."""
+    def _record(
+        self, data: TrainingData, used: Mapping[str, Any] | None = None, **further: Any
+    ) -> None:
+        """Record facts of the fit for the card, and keep series for `novelty_`."""
+        if hasattr(self, "preprocessor_"):
+            self._keep_sample(data)
         series, lengths, gaps = data.series, data.series.lengths, data.series.gaps
         n_missing = 0 if gaps is None else int(gaps.missing.sum(dtype=np.int64))
         names = () if self.schema_.n_columns else self.schema_.names
@@ -219,7 +223,8 @@ class SeriesEstimator(BaseEstimator):
             **self.target_.facts(data.targets),
             **{name.replace("_", " "): value for name, value in further.items()},
         }
-        self.facts_ = {"data": {name: value for name, value in facts.items() if value}}
+        known = {name: value for name, value in facts.items() if value}
+        self.facts_ = {"data": known} if used is None else {"data": known, "used": used}
 
     def _read_training(
         self,

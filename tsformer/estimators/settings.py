@@ -1,6 +1,6 @@
 """Settings: the value of every parameter that may be "auto", resolved once for a fit."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
@@ -73,7 +73,7 @@ def suited_scaling(data: TrainingData) -> str | None:
     if len(of_class) < _FEWEST_FOR_SCALING or len(classes) == 1:
         return "channel"
     # Random convolutions are invariant to the amplitude, but a network is not.
-    scalers = fitted_scalers(data, ("channel", "series"))
+    scalers = [Scaler(name, gap_flag=None).fit(data.series) for name in ("channel", "series")]
     n_flat = n_varying = 0
     for index in parts_of(data.series):
         x = torch.from_numpy(data.series.read(index).values)
@@ -127,11 +127,6 @@ def trial_sample(n_series: int, most: int) -> npt.NDArray[np.bool_]:
     return np.isin(np.arange(n_series), drawn)
 
 
-def fitted_scalers(data: TrainingData, scalings: Iterable[str]) -> list[Scaler]:
-    """Fit a scaler of each name."""
-    return [Scaler(name, gap_flag=None).fit(data.series) for name in scalings]
-
-
 def better_scaler(
     scalers: Sequence[Scaler],
     data: TrainingData,
@@ -164,7 +159,7 @@ def convolution_scaling(
     data.series = data.series.padded()
     options["n_features"] = n_features and max(n_features // 8, 168)
     options["n_groups"] = n_groups and max(2 * (n_groups // 16), 2)
-    scalers = fitted_scalers(data, ("series", "channel"))
+    scalers = [Scaler(name, gap_flag=None).fit(data.series) for name in ("series", "channel")]
     return better_scaler(scalers, data, **options).scaling
 
 
@@ -321,12 +316,12 @@ def resolve(
     *,
     validated: bool,
     source: Any = None,
-    fitted: Any = None,
+    earlier: Any = None,
 ) -> Settings:
     """Resolve every "auto" of a transformer's parameters.
 
     `probe` is an unused model of the size, `source` the source of the initial weights, and
-    `fitted` the estimator that a warm start continues.
+    `earlier` the fit that a warm start continues.
     """
     n_cases, n_tokens = len(data.series), probe.max_tokens
     many, pretext = n_cases >= MANY_SERIES, target.pretext
@@ -348,7 +343,7 @@ def resolve(
     if compiled == "auto":
         captures = device.type == "cuda" and params.freeze is None and Ranks.current().size == 1
         compiled = "cuda-graphs" if captures else False
-    scaling, head_norm = _scaling_and_norm(params, data, target, source, fitted)
+    scaling, head_norm = _scaling_and_norm(params, data, target, source, earlier)
     augmentation = specified_augmentation(params)
     automatic = isinstance(params.augmentation, str) and params.augmentation == "auto"
     if augmentation is not None and automatic and isinstance(target, Classes | Labels):
@@ -388,14 +383,14 @@ def resolve(
 
 
 def _scaling_and_norm(
-    params: Any, data: TrainingData, target: Target, source: Any, fitted: Any
+    params: Any, data: TrainingData, target: Target, source: Any, earlier: Any
 ) -> tuple[str | None, str | None]:
     """Return the scaling and the norm before the head."""
     scaling, head_norm = params.scaling, params.head_norm
-    if fitted is not None:
+    if earlier is not None:
         if scaling == "auto":
-            scaling = fitted.preprocessor_.describe()["scaling"]
-        return scaling, fitted.model_.config.head_norm if head_norm == "auto" else head_norm
+            scaling = earlier.preprocessor_.describe()["scaling"]
+        return scaling, earlier.model_.config.head_norm if head_norm == "auto" else head_norm
     chooses = scaling == "auto" and source is None and params.stem == "conv"
     if scaling == "auto" and hasattr(source, "preprocessor_"):
         scaling = source.preprocessor_.describe()["scaling"]
