@@ -7,7 +7,7 @@ its constructor, `get_params`, the checks of `fit`, the adapters and the command
 
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from math import inf
@@ -129,7 +129,7 @@ def with_parameters(cls: AnyClass) -> AnyClass:
             plain[i] = parameter.replace(annotation=parameter.annotation.__origin__)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        check_arguments(type(self).__name__, __init__, kwargs)
+        check_arguments(type(self).__name__, __init__, args, kwargs)
         init(self, *args, **kwargs)
 
     __init__.__qualname__ = init.__qualname__
@@ -138,11 +138,18 @@ def with_parameters(cls: AnyClass) -> AnyClass:
     return cls
 
 
-def check_arguments(kind: str, init: Callable[..., None], kwargs: Mapping[str, Any]) -> None:
-    """Raise TypeError for unknown arguments of a constructor, with the nearest match."""
-    names = list(inspect.signature(init).parameters)[1:]  # without self
+def check_arguments(
+    kind: str, init: Callable[..., None], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> None:
+    """Raise TypeError for unknown or unnamed arguments of a constructor, with the remedy."""
+    parameters = list(inspect.signature(init).parameters.values())[1:]  # without self
+    names = [parameter.name for parameter in parameters]
     for name in sorted(kwargs.keys() - set(names)):
         raise TypeError(unknown(f"parameter of {kind}", name, names))
+    unnamed = sum(parameter.kind is not parameter.KEYWORD_ONLY for parameter in parameters)
+    if len(args) > unnamed:
+        message = f"{kind} takes {unnamed} value without a name; got {len(args)}"
+        raise TypeError(f"{message}: pass the next as {names[unnamed]}={args[unnamed]!r:.40}")
 
 
 def check_new_values(estimator: Any, params: Mapping[str, Any]) -> None:

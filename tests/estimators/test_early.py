@@ -226,7 +226,10 @@ def test_refused_data_leave_fit(fitted):
         (ValueError, fitted.trade_offs, RAGGED, Y.astype(str), TIMES),
         (ValueError, fitted.choose_rule, 0.01),
         (ValueError, early(earliness=0.1).fit, X, Y),
-        *((ValueError, early(points=p).fit, X, Y) for p in (0, [0.5, 0.2], [50, 100])),
+        *(
+            (ValueError, early(points=p).fit, X, Y)
+            for p in (0, [0.5, 0.2], [50, 100], ["a"], [[0.5]])
+        ),
         (TypeError, early(points="all").fit, X, Y),
         *((ValueError, call, frame, labels[::-1]) for call in (by_id.trade_offs, by_id.fit)),
         (ValueError, stream.update, np.ones(1), [0.0]),

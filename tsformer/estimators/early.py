@@ -39,10 +39,13 @@ _check_earliness = real(0, 1, also=("harmonic",))
 
 def _check_points(name: str, value: Any) -> None:
     """Allow a number of points, or increasing shares."""
-    if np.ndim(value) == 0:
-        whole(1)(name, value)
-    elif not (len(value) and value[-1] <= 1 and (np.diff([0, *value]) > 0).all()):
+    shares = np.asarray(value)
+    if shares.ndim == 0:
+        return whole(1)(name, value)
+    numbers = shares.ndim == 1 and len(shares) and shares.dtype.kind in "if"
+    if not (numbers and shares[-1] <= 1 and (np.diff(shares, prepend=0) > 0).all()):
         raise ValueError(f"{name} must be an int, or increasing shares in (0, 1]; got {value!r}")
+    return None
 
 
 @with_parameters

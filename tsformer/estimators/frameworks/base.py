@@ -56,7 +56,7 @@ class FrameworkClassifier:
             return
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            check_arguments(type(self).__name__, __init__, kwargs)
+            check_arguments(type(self).__name__, __init__, args, kwargs)
             vars(self).update(delegate(*args, **kwargs).get_params(deep=False))
             super(cls, self).__init__()
 
